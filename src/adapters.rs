@@ -1,4 +1,4 @@
-//! The adapters that this program is built with, one line each. It must hold nothing else.
+//! The list of compiled-in adapters, one line each. This file must not contain anything else.
 
 use taskbridge_github_actions::GithubActions;
 use taskbridge_local::Local;
@@ -7,7 +7,7 @@ use taskbridge_sdk::sim::Sim;
 use taskbridge_slurm::Slurm;
 use taskbridge_step_functions::StepFunctions;
 
-/// All of them.
+/// Returns the registry of all adapters.
 pub fn all() -> Registry {
     Registry::new()
         .with::<GithubActions>()

@@ -1,5 +1,5 @@
-//! The command line: what the program is asked to do, and what it prints for people. It must not know how anything is
-//! done.
+//! The command line: parses arguments, dispatches commands, and prints results. It must not implement what
+//! the commands do.
 
 mod audit;
 mod call;
@@ -44,36 +44,36 @@ enum Command {
     Serve(Serve),
     /// Call a tool of a running server, watch its job, answer its questions, and print its result.
     Call(call::Options),
-    /// Check a config file without starting anything, and say everything that is wrong with it.
+    /// Check a config file without starting anything, and report all its errors.
     Check {
         #[command(flatten)]
         file: File,
-        /// Leave secrets where they are: neither environment variables nor files that hold them are read.
+        /// Do not read secrets: neither environment variables nor secret files.
         #[arg(long)]
         no_secrets: bool,
     },
-    /// Look over the config, the store, the backends and all else that a server with it needs, by calls that change nothing,
-    /// and say what to mend. Ends with 1 if something will not work.
+    /// Check the config, the store, the backends and everything else that a server needs, without changing
+    /// anything, and print what to fix. Exits with 1 if something will not work.
     Doctor(doctor::Options),
-    /// Print the tools that backends offer, as config to be pasted.
+    /// Print the tools that backends offer, as config to paste.
     Discover(doctor::Discovering),
     /// Print the JSON Schema of config files.
     Schema,
-    /// Make API keys.
+    /// Generate API keys.
     #[command(subcommand)]
     Key(key::Command),
-    /// Bring the schema of a PostgreSQL store up to date, and say what was done.
+    /// Migrate the schema of a PostgreSQL store, and print what was done.
     Migrate {
         #[command(flatten)]
         file: File,
     },
-    /// See what tasks there are and what happened to them, and cancel or retry one, beside servers that run.
+    /// List tasks and their history, and cancel or retry a task, while servers run.
     #[command(subcommand)]
     Tasks(tasks::Command),
-    /// Look whether the audit log was tampered with, and what it says.
+    /// Check the audit log for tampering, and print its entries.
     #[command(subcommand)]
     Audit(audit::Command),
-    /// Work on the store itself.
+    /// Maintain the store itself.
     #[command(subcommand)]
     Store(store::Command),
 }
@@ -101,22 +101,23 @@ struct File {
     config: Option<PathBuf>,
 }
 
-/// The role in which an adapter runs this program beside its jobs.
+/// The role in which an adapter runs this program as a helper of its jobs.
 const HELPER: &str = "adapter-helper";
 
-/// Files and connections that the process asks to be allowed: the usual 1,024 is fewer than the clients that may wait.
+/// Limit on open files that the process requests. The usual 1,024 is less than the number of clients that may
+/// wait.
 const MOST_FILES: u64 = 32_768;
 
-/// How long work on other threads may hold up the end of the process.
+/// How long running threads may delay the exit of the process.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// The program, with these adapters: parses the command line and does what it says.
+/// Runs the program with these adapters: parses the command line and executes the command.
 pub fn main_with(registry: Registry) -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    // What this process holds and was started with is not for other processes of its user to read, such as local jobs. It fails
-    // where a filter of system calls forbids it, and then it is as it would be without.
+    // Other processes of the same user, such as local jobs, must not read this process's memory or
+    // environment. A seccomp filter may deny the call; the server then works without this protection.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    // Before any thread exists: a helper may have to stay alone in its process.
+    // Before any thread exists: a helper may have to stay single-threaded.
     if arguments.get(1).is_some_and(|role| role == HELPER) {
         return help(&registry, &arguments[2..]);
     }
@@ -183,7 +184,7 @@ fn find(file: &File, environment: &Environment) -> Result<PathBuf, String> {
     found.map_err(|text| format!("taskbridge: {text}"))
 }
 
-/// Finds and reads the config. What is wrong with it is told as it stands, one line each.
+/// Finds and reads the config. Errors are returned as they are, one per line.
 fn load(registry: &Registry, file: &File, environment: &Environment) -> Result<(Config, Sources), String> {
     let file = find(file, environment)?;
     let reading = config::read(&file, registry, environment.state_home.as_deref());
@@ -213,7 +214,7 @@ fn check(registry: &Registry, file: &File, no_secrets: bool) -> Result<(), Strin
         counted(config.backends.len(), "backend"),
         beside,
     ));
-    // Whether connections are secured, the secrets say.
+    // Without secrets it is unknown whether connections use TLS.
     let warnings = if no_secrets { Vec::new() } else { config.warnings(System.now()) };
     for warning in warnings {
         complain(&format!("warning: {warning}"));
@@ -271,20 +272,20 @@ fn serve(registry: &Registry, options: Serve) -> Result<(), String> {
         }
         served
     });
-    // Whoever reads standard input sits on a thread that nothing can wake.
+    // A read of standard input blocks its thread, and nothing can interrupt it.
     runtime.shutdown_timeout(LINGER);
     served.map_err(|text| format!("taskbridge: {text}"))
 }
 
 async fn over_http(config: Config, origin: Origin, hangups: Hangups, stop: &Shutdown) -> Result<(), String> {
     allow_many_connections();
-    // First the address, so that a second server by mistake touches nothing.
+    // Binds the address first, so that a second server started by mistake changes nothing.
     let listener = app::listen(&config).await.map_err(|error| error.to_string())?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let numbers = app::listen_for_metrics(&config).await.map_err(|error| error.to_string())?;
     let welcome = welcome(&config, address, numbers.as_ref().and_then(|numbers| numbers.local_addr().ok()));
     config.warnings(System.now()).iter().for_each(|warning| tracing::warn!("{warning}"));
-    // Where the audit log goes to standard output, nothing else does.
+    // If the audit log uses standard output, nothing else may write there.
     let greet = if config.audit.stdout { complain } else { print };
     let app = build(config, origin, hangups).await?.showing_metrics(numbers);
     greet(&welcome);
@@ -292,7 +293,7 @@ async fn over_http(config: Config, origin: Origin, hangups: Hangups, stop: &Shut
 }
 
 async fn over_stdio(config: Config, origin: Origin, hangups: Hangups, stop: &Shutdown) -> Result<(), String> {
-    // A client may start one server for each of its windows, and only the first can have the address.
+    // A client may start one server for each of its windows, and only the first can bind the address.
     let numbers = app::listen_for_metrics(&config).await.unwrap_or_else(|error| {
         tracing::warn!(%error, "the numbers of this process cannot be read");
         None
@@ -313,8 +314,8 @@ async fn build(config: Config, origin: Origin, hangups: Hangups) -> Result<App, 
     Ok(built.map_err(|error| error.to_string())?.reloading(origin, hangups))
 }
 
-/// Raises the soft limit on open files, as far as the hard one lets it. Without that the server works too, for fewer
-/// clients at a time.
+/// Raises the soft limit on open files, up to the hard limit. Without it the server supports fewer concurrent
+/// clients.
 fn allow_many_connections() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.map_or(MOST_FILES, |hard| hard.min(MOST_FILES));
@@ -325,7 +326,7 @@ fn allow_many_connections() {
     }
 }
 
-/// How to connect.
+/// Formats how to connect.
 fn welcome(config: &Config, address: SocketAddr, numbers: Option<SocketAddr>) -> String {
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}/mcp");
@@ -345,7 +346,7 @@ fn welcome(config: &Config, address: SocketAddr, numbers: Option<SocketAddr>) ->
             "     -H 'Authorization: Bearer YOUR_KEY' \\\n".to_owned(),
             r#", "headers": { "Authorization": "Bearer YOUR_KEY" }"#.to_owned(),
         ),
-        // A client finds out by itself where to get a token.
+        // OAuth clients find out by themselves where to get a token.
         AuthMode::Oauth => ("     -H 'Authorization: Bearer YOUR_TOKEN' \\\n".to_owned(), String::new()),
     };
     let initialize = format!(
@@ -370,7 +371,7 @@ fn welcome(config: &Config, address: SocketAddr, numbers: Option<SocketAddr>) ->
     )
 }
 
-/// Prints to standard output. If nobody reads it, nothing is lost.
+/// Prints to standard output. Ignores errors, such as a closed pipe.
 fn print(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,4 +1,4 @@
-//! The sources that make a program unrepeatable: the clocks of the machine and randomness. Everything else is handed a
+//! The nondeterministic inputs of the program: the machine's clocks and randomness. Other code receives a
 //! [`Clock`] or an [`Entropy`], so that a simulation can replay a run from its seed.
 
 use std::sync::Arc;
@@ -7,60 +7,60 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use taskbridge_sdk::Timestamp;
 
-/// Tells the time of day.
+/// A wall clock.
 pub trait Clock: Send + Sync {
-    /// The current moment.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 
-    /// Reads the clock that this one follows, if it follows one. An error leaves it as it is.
+    /// Synchronizes with the underlying clock, if there is one. An error leaves this clock unchanged.
     fn refresh(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// The current moment as it may be used to delete what has expired; `None` while the clock has lately leapt.
+    /// Returns the current time for deleting expired data; `None` if the clock has jumped recently.
     fn settled(&self) -> Option<Timestamp> {
         Some(self.now())
     }
 }
 
-/// Measures time by `CLOCK_BOOTTIME`, which cannot be set.
+/// A monotonic clock (`CLOCK_BOOTTIME`), which cannot be set.
 pub trait Uptime: Send + Sync {
-    /// How long the machine has been up, the time in which it was suspended included.
+    /// Returns the time since boot, including suspended time.
     fn uptime(&self) -> Duration;
 
-    /// Which start of the machine that is counted from.
+    /// Returns the id of the boot from which the time counts.
     fn boot(&self) -> String;
 }
 
-/// Gives random bytes that nobody can guess.
+/// A source of cryptographically secure random bytes.
 pub trait Entropy: Send + Sync {
     /// Fills the buffer.
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// Fixed-size random bytes.
+/// Returns a fixed number of random bytes.
 pub fn random<const N: usize>(entropy: &dyn Entropy) -> [u8; N] {
     let mut bytes = [0; N];
     entropy.fill(&mut bytes);
     bytes
 }
 
-/// The clock and the random numbers of the machine we run on.
+/// The clocks and the random numbers of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 
 impl System {
-    /// The machine's clock.
+    /// Returns the machine's wall clock.
     pub fn clock() -> Arc<dyn Clock> {
         Arc::new(System)
     }
 
-    /// How long the machine has been up.
+    /// Returns the machine's monotonic clock.
     pub fn uptime() -> Arc<dyn Uptime> {
         Arc::new(System)
     }
 
-    /// The machine's random numbers.
+    /// Returns the machine's random numbers.
     pub fn entropy() -> Arc<dyn Entropy> {
         Arc::new(System)
     }
@@ -82,14 +82,14 @@ impl Uptime for System {
         Duration::try_from(up).unwrap_or_default()
     }
 
-    /// Empty where the system does not say.
+    /// Empty if the system provides no boot id.
     fn boot(&self) -> String {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         id.trim().to_owned()
     }
 }
 
-/// The machine's clock, by which nothing is deleted while another clock has lately leapt.
+/// The machine's clock. It forbids deletion while the wrapped clock has jumped recently.
 pub struct Guarded(pub Arc<dyn Clock>);
 
 impl Clock for Guarded {

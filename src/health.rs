@@ -1,8 +1,10 @@
-//! Whether the server can be sent requests, for load balancers and those who are woken at night: `/healthz` says that
-//! the process serves, `/readyz` whether it should be sent anything, and how each of its parts is. An engine that is away
-//! does not make the server unready: tasks can be made and looked at, and are caught up on later. A store that does not take
-//! writes does. Anybody can ask, so it must not say why an engine fails (that is in the log), and says of the store what is
-//! wrong only in fixed words and on this machine. It must not cost more the more often it is asked.
+//! Health endpoints for load balancers and operators: `/healthz` reports that the process serves; `/readyz`
+//! reports whether it should receive requests, and the state of its parts.
+//!
+//! An unavailable engine does not make the server unready: tasks can still be created and read, and their
+//! jobs are processed later. A store that refuses writes does. Everyone can call these endpoints. So they
+//! must not report why an engine fails (the log does), and they report store failures only to callers on this
+//! machine, in fixed words. Frequent requests must not increase their cost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +25,16 @@ use crate::tasks::reconciler::{Condition, Engines};
 use crate::tasks::store::Store;
 use crate::tasks::task::{Owner, TaskId};
 
-/// How long the store may take to answer.
+/// Timeout of a store check.
 const STORE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long it counts whether the store has answered.
+/// How long the result of a store check is cached.
 const SEEN_FOR: Duration = Duration::from_secs(1);
 
-/// The fact that is written to find out whether writes succeed.
+/// The key that is written to test whether writes succeed.
 const PROBE: &str = "write_probe";
 
-/// What is looked at.
+/// The state of the health endpoints.
 #[derive(Clone)]
 pub struct Health(Arc<Parts>);
 
@@ -40,12 +42,12 @@ struct Parts {
     store: Arc<dyn Store>,
     engines: Engines,
     stopping: CancellationToken,
-    /// When the store was checked, and why it cannot be used. Whoever asks meanwhile waits for the same answer: anybody may ask,
-    /// and as often as they like.
+    /// Time of the last store check, and its failure. Concurrent requests wait for the same check, because
+    /// everyone may send any number of them.
     seen: Mutex<Option<(Instant, Option<&'static str>)>>,
 }
 
-/// `/healthz` and `/readyz`.
+/// Returns the routes `/healthz` and `/readyz`.
 pub fn routes(health: Health) -> Router {
     Router::new()
         .route("/healthz", get(|| async { no_store(StatusCode::OK, json!({"status": "ok"})) }))
@@ -62,7 +64,7 @@ fn no_store(status: StatusCode, body: Value) -> Response {
     (status, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
-/// True if somebody on this machine asks, by one of its own names, and not a proxy for somebody else.
+/// Returns true if the request comes from this machine, under one of its own names, and not through a proxy.
 fn is_from_here(request: &Request) -> bool {
     let headers = request.headers();
     let peer = request.extensions().get::<Peer>().and_then(|peer| peer.address);
@@ -72,12 +74,12 @@ fn is_from_here(request: &Request) -> bool {
 }
 
 impl Health {
-    /// Looks at these: without the store nothing can be done; `stopping` is cancelled once the server was told to stop.
+    /// Creates the endpoints for these parts. `stopping` is cancelled when the server starts to stop.
     pub fn new(store: Arc<dyn Store>, engines: Engines, stopping: CancellationToken) -> Self {
         Self(Arc::new(Parts { store, engines, stopping, seen: Mutex::default() }))
     }
 
-    /// Why the store cannot be used, in fixed words.
+    /// Returns why the store cannot be used, in fixed words.
     async fn store_failure(&self) -> Option<&'static str> {
         let mut seen = self.0.seen.lock().await;
         if let Some((at, failure)) = *seen
@@ -91,21 +93,22 @@ impl Health {
     }
 
     async fn check_store(&self) -> Option<&'static str> {
-        // As a client looks at a task, and by the same connections. No task has this name.
+        // Reads like a client's task poll, through the same connections. No task has this id.
         let (nothing, nobody) = (TaskId::from_wire(""), Owner::new(""));
         let look = self.0.store.get(&nothing, Some((&nobody).into()));
         if !matches!(tokio::time::timeout(STORE_PATIENCE, look).await, Ok(Ok(_))) {
             return Some("reads fail");
         }
         let failure = self.0.store.write_failure()?;
-        // A server that is not ready is sent nothing, so nothing else would find out that writes succeed again. What comes of
-        // it counts for the next check: on a disk that is nearly full small writes succeed, and larger ones fail.
+        // A server that is not ready receives no requests, so only this probe can detect that writes succeed
+        // again. Its result counts for the next check. On a nearly full disk, small writes may succeed while
+        // larger ones fail.
         let probe = self.0.store.set_fact(PROBE, "");
         let _ = tokio::time::timeout(STORE_PATIENCE, probe).await;
         Some(failure)
     }
 
-    /// Whether requests should be sent here, and how each part is. Backends are named to those on this machine only.
+    /// Returns whether the server is ready, and the report. Only callers on this machine see backend names.
     async fn report(&self, names: bool) -> (bool, Value) {
         let failure = self.store_failure().await;
         let store_works = failure.is_none();

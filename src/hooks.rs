@@ -1,6 +1,6 @@
-//! `POST /hooks/{backend}`: an engine, or what stands beside it, says that jobs changed. The backend proves the delivery;
-//! whoever watches the jobs looks at them sooner. It is a hint and never a fact: without any, everything is slower and
-//! nothing is wrong. Nobody is told why a delivery was not taken.
+//! `POST /hooks/{backend}`: engines, or services next to them, report that jobs changed. The backend
+//! authenticates each delivery, and the jobs are polled sooner. A delivery is only a hint: without any,
+//! polling is slower but correct. Responses do not reveal why a delivery was rejected.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use crate::mcp::Bridge;
 use crate::mcp::http::Unproven;
 use crate::tasks::ledger::{Look, Nudge};
 
-/// The largest body.
+/// Maximum size of a body, in bytes.
 const MAX_BODY: usize = 1024 * 1024;
-/// Jobs of one delivery that are looked at sooner; the others are looked at in their turn.
+/// Maximum number of jobs of one delivery that are polled sooner; the others keep their poll schedule.
 const MAX_JOBS: usize = 100;
-/// Deliveries of one backend that are taken at once, and how soon there is room for one more.
+/// Rate limit of deliveries per backend: the burst, and the interval at which one more is allowed.
 const BURST: u32 = 100;
 const ROOM_EVERY: Duration = Duration::from_millis(20);
-/// Ids of deliveries that are remembered for each backend.
+/// Number of delivery ids that are remembered per backend.
 const REMEMBERED: usize = 1024;
 
-/// What takes deliveries.
+/// The state of the hook endpoint.
 #[derive(Clone)]
 pub struct Hooks {
     bridge: Arc<Bridge>,
@@ -39,29 +39,29 @@ pub struct Hooks {
     taken: Arc<Mutex<HashMap<String, Taken>>>,
 }
 
-/// What was taken for one backend.
+/// The recent deliveries of one backend.
 struct Taken {
-    /// How many more would be taken at `counted_at`.
+    /// Deliveries that the rate limit still allows at `counted_at`.
     room: u32,
     counted_at: Instant,
     ids: VecDeque<String>,
 }
 
 impl Hooks {
-    /// Takes deliveries for the backends of the bridge, and hands hints to the loops that this wakes.
+    /// Accepts deliveries for the backends of the bridge, and passes hints to the loops through `nudge`.
     pub fn new(bridge: Arc<Bridge>, nudge: Arc<Nudge>) -> Self {
         Self { bridge, nudge, coming: Unproven::default(), taken: Arc::default() }
     }
 }
 
-/// `POST /hooks/{backend}`.
+/// Returns the route `POST /hooks/{backend}`.
 pub fn routes(hooks: Hooks) -> Router {
     Router::new().route("/hooks/{backend}", post(take)).with_state(hooks)
 }
 
 async fn take(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
     let backend = hooks.bridge.backend(&name).filter(|backend| backend.hooks().is_some());
-    // Before anything is read of what nobody here would take.
+    // Checked before any body is read that no backend would accept.
     let Some(backend) = backend else { return StatusCode::NOT_FOUND.into_response() };
     let (head, body) = request.into_parts();
     match hooks.coming.read(head.extensions.get::<Peer>(), body, MAX_BODY).await {
@@ -106,7 +106,7 @@ impl Taken {
         Self { room: BURST, counted_at: Instant::now(), ids: VecDeque::new() }
     }
 
-    /// Takes one place, if there is one.
+    /// Takes one permit of the rate limit, if there is one.
     fn has_room(&mut self, now: Instant) -> bool {
         let more = now.saturating_duration_since(self.counted_at).as_millis() / ROOM_EVERY.as_millis();
         let more = u32::try_from(more).unwrap_or(BURST).min(BURST);
@@ -119,7 +119,7 @@ impl Taken {
         has
     }
 
-    /// False if a delivery of this id was taken lately.
+    /// Returns false if a delivery with this id was accepted recently.
     fn is_new(&mut self, id: String) -> bool {
         if self.ids.contains(&id) {
             return false;

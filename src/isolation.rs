@@ -1,8 +1,10 @@
-//! [`Isolation`]: runs the code of one backend's adapter on threads of its own, so that a panic or a blocking call in it costs
-//! that call alone. A panic becomes an error with [`Crash`] as its source, is counted and is logged. It must not set timeouts
-//! and must not retry: its callers do. A call whose caller goes away is cancelled.
+//! [`Isolation`]: runs the adapter code of one backend on threads of its own, so that a panic or a blocking
+//! call fails only that call. A panic becomes an error with [`Crash`] as its source, is counted and is
+//! logged. It must not set timeouts and must not retry: its callers do. A call whose caller goes away is
+//! cancelled.
 //!
-//! Methods of an adapter that are not async run on the caller's thread. A panic in one is caught too; they must not block.
+//! Methods of an adapter that are not async run on the caller's thread. A panic in one is caught too; they
+//! must not block.
 
 mod panics;
 
@@ -29,22 +31,23 @@ use panics::{Panic, guarded};
 
 pub use panics::log_quietly;
 
-/// Calls of one backend at the same time, including abandoned calls whose thread is blocked.
+/// Maximum number of concurrent calls of one backend, including abandoned calls whose thread is blocked.
 const MAX_CALLS: usize = 256;
-/// Threads of one backend at most. Adapters may need one more per call for blocking work of their own.
+/// Maximum number of threads of one backend. Adapters may need one more per call for blocking work of their
+/// own.
 const MAX_THREADS: usize = 2 * MAX_CALLS;
 /// How often a crash of one operation is logged; crashes in between are counted.
 const LOG_EVERY: Duration = Duration::from_secs(60);
-/// Delays before a stream of hints that crashed is opened again: doubling from the first to the last.
+/// Backoff before a crashed stream of hints is opened again: doubles from the first delay to the last.
 const HINTS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The threads of one backend.
 pub struct Isolation {
     backend: String,
-    /// There until this is dropped.
+    /// `Some` until this value is dropped.
     runtime: Option<Runtime>,
     calls: Arc<Semaphore>,
-    /// When a crash of each operation was last logged, and how many there were since.
+    /// Time of the last log entry per operation, and the number of crashes since then.
     logged: Mutex<BTreeMap<&'static str, (Instant, u64)>>,
     metrics: Option<Arc<Metrics>>,
 }
@@ -56,10 +59,10 @@ struct Isolated {
 }
 
 impl Isolation {
-    /// Threads for the backend of this name. Crashes are counted in `metrics`.
+    /// Creates the threads for the backend of this name. Crashes are counted in `metrics`.
     ///
     /// # Errors
-    /// `Unavailable` if the system gives no more threads.
+    /// `Unavailable` if the system cannot create threads.
     pub fn new(backend: &str, metrics: Option<&Arc<Metrics>>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -77,10 +80,10 @@ impl Isolation {
         })
     }
 
-    /// Connects here, and isolates what is connected.
+    /// Runs the connection attempt here, and isolates the connected backend.
     ///
     /// # Errors
-    /// The adapter's own; `Unavailable` if it crashed.
+    /// The adapter's error; `Unavailable` if it crashed.
     pub async fn connect(
         self,
         connecting: impl Future<Output = Result<Arc<dyn Backend>>> + Send + 'static,
@@ -91,10 +94,10 @@ impl Isolation {
         }
     }
 
-    /// The right to one more call, taken before anything of it is sent.
+    /// Acquires a permit for one call, before the call sends anything.
     ///
     /// # Errors
-    /// `Unavailable` if all threads are taken, which means that most of them are blocked.
+    /// `Unavailable` if no permit is left, which means that most threads are blocked.
     fn permit(&self) -> Result<OwnedSemaphorePermit> {
         Arc::clone(&self.calls).try_acquire_owned().map_err(|_| {
             Error::unavailable(format!(
@@ -104,7 +107,8 @@ impl Isolation {
         })
     }
 
-    /// Runs a future of the adapter on a thread of its own. It is dropped there when this is dropped, at its next await.
+    /// Runs a future of the adapter on its own thread. If the returned future is dropped, `work` is dropped
+    /// at its next await.
     async fn run<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -120,7 +124,8 @@ impl Isolation {
             let _entered = span.entered();
             guarded(|| {
                 runtime.block_on(async {
-                    // In this order, so that nothing is sent for a caller that went away before there was a thread.
+                    // In this order, so that nothing is sent for a caller that went away before the thread
+                    // started.
                     tokio::select! {
                         biased;
                         () = given_up.cancelled() => None,
@@ -132,12 +137,12 @@ impl Isolation {
         match done.await {
             Ok(Ok(Some(answer))) => Ok(answer),
             Ok(Err(panic)) => Err(self.crashed(operation, &panic)),
-            // Only while the threads end, and then nobody waits.
+            // Only during the shutdown of the threads, when no caller waits.
             Ok(Ok(None)) | Err(_) => Err(Crash),
         }
     }
 
-    /// Calls a method of the adapter that is not async, on this thread.
+    /// Calls a method of the adapter that is not async, on the current thread.
     fn now<T>(&self, operation: &'static str, work: impl FnOnce() -> T) -> Option<T> {
         guarded(work).map_err(|panic| self.crashed(operation, &panic)).ok()
     }
@@ -177,7 +182,7 @@ impl Isolation {
 }
 
 impl Drop for Isolation {
-    /// Does not wait for threads that are blocked.
+    /// Does not wait for blocked threads.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -186,7 +191,7 @@ impl Drop for Isolation {
 }
 
 impl Isolated {
-    /// One call that can be repeated, or fails with this kind of error if it crashed.
+    /// Runs one call. A crash becomes an error of this kind.
     async fn call<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -200,7 +205,7 @@ impl Isolated {
         }
     }
 
-    /// True if the backend has an ability.
+    /// Returns true if the backend supports an operation.
     fn has(&self, operation: &'static str, ability: impl FnOnce(&dyn Backend) -> bool) -> bool {
         self.isolation.now(operation, || ability(&*self.inner)).unwrap_or_default()
     }
@@ -308,7 +313,8 @@ impl Backend for Isolated {
     }
 }
 
-/// Each of these is only reached where the backend has it; what it would say if it were gone is what the callers of each say.
+/// These traits are only used if the backend supports them. If it no longer does, each method returns a
+/// neutral value.
 #[async_trait]
 impl Questions for Isolated {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {

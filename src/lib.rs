@@ -1,12 +1,15 @@
 //! taskbridge: durable MCP tasks over the workflow engines that already exist.
 //!
-//! A client calls a tool; the bridge keeps a durable row, starts a job in the engine that the tool is bound to, watches
-//! it, and translates. The map: [`cli`] parses and [`app`] wires; [`config`] becomes the [`catalog`] of tools;
-//! [`mcp`] speaks the protocol over HTTP and stdio to whomever [`auth`] lets in, and does for them what [`access`] allows; [`tasks`] is the core (rows, the
-//! state machine, the loops); [`store`] keeps the rows; [`notify`] tells those who do not poll; [`hooks`] hears from engines. Engines are reached through the adapters in [`adapters`].
-//! ARCHITECTURE.md has the words, the invariants and walkthroughs.
+//! A client calls a tool. The bridge keeps a durable row, starts a job in the tool's engine, watches the job,
+//! and translates.
 //!
-//! A program with one more adapter is a `main` of one line:
+//! The map: [`cli`] parses and [`app`] wires; [`config`] becomes the [`catalog`] of tools. [`mcp`] serves the
+//! protocol over HTTP and stdio to callers that [`auth`] identifies, within the rules of [`access`].
+//! [`tasks`] is the core: rows, the state machine, the loops. [`store`] keeps the rows, [`notify`] sends
+//! notices, and [`hooks`] receives deliveries from engines. Engines are reached through the adapters in
+//! [`adapters`]. ARCHITECTURE.md has the terms, the invariants and walkthroughs.
+//!
+//! A program with an additional adapter is a `main` of one line:
 //!
 //! ```no_run
 //! # use taskbridge_sdk::sim::Sim as Mine;

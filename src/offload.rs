@@ -1,5 +1,5 @@
-//! [`offload`]: CPU-bound work of many milliseconds, on threads of its own that run only while no other thread of the server
-//! needs the CPU. It must not be used for work that waits for something.
+//! [`offload`]: runs CPU-bound work of many milliseconds on threads of idle priority, which run only while no
+//! other thread of the server needs the CPU. It must not be used for work that waits for I/O or locks.
 
 use std::panic::resume_unwind;
 use std::sync::OnceLock;
@@ -11,14 +11,15 @@ use thread_priority::{
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::AbortOnDropHandle;
 
-/// The most threads at once. Further work is queued.
+/// Maximum number of threads. Further work is queued.
 const MAX_THREADS: usize = 8;
 
-/// `SCHED_IDLE`. Beside threads of a high `nice` value, one that wakes up can wait for several time slices of them.
+/// `SCHED_IDLE`. With a high `nice` value instead, a thread that wakes up could wait for several time slices
+/// of these threads.
 const POLICY: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
 
-/// Does the work here if it is light, and else on a thread of its own. If the caller goes away, work that is queued is
-/// dropped, and work that has begun ends.
+/// Runs light work on the current thread, and other work on a thread of its own. If the caller goes away,
+/// queued work is dropped, and running work continues to its end.
 pub(crate) async fn offload<T: Send + 'static>(
     is_light: bool,
     work: impl FnOnce() -> T + Send + 'static,
@@ -33,13 +34,13 @@ pub(crate) async fn offload<T: Send + 'static>(
     }
 }
 
-/// The threads. They stay for a while after their work, so that the memory that they used is there for the next.
+/// Returns the runtime of the threads. Idle threads stay for a while, so that their memory is reused.
 fn threads() -> &'static Runtime {
     static THREADS: OnceLock<Runtime> = OnceLock::new();
     THREADS.get_or_init(|| {
         let mut builder = Builder::new_current_thread();
         builder.max_blocking_threads(MAX_THREADS).thread_name("heavy").on_thread_start(|| {
-            // A system that refuses it runs the work at the usual priority.
+            // If the system refuses it, the work runs at normal priority.
             let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, POLICY);
         });
         builder.build().expect("a runtime without I/O needs nothing from the system")

@@ -1,5 +1,5 @@
-//! `/metrics`, at an address of its own: all that is counted, for Prometheus. It names every tool and backend, so that it is no
-//! page for callers; and none for web pages, which must not reach it through a browser on this machine.
+//! `/metrics`, on its own address: all metrics for Prometheus. It names every tool and backend, so it is not
+//! for callers. It is not for web pages either, which must not reach it through a browser on this machine.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::config::Page;
 use crate::mcp::origin::Doors;
 use crate::metrics::{CONTENT_TYPE, Scraper};
 
-/// What the page is made of.
+/// The state of the metrics endpoint.
 struct Open {
     scraper: Scraper,
     doors: Doors,
     token: Option<[u8; 32]>,
 }
 
-/// `/metrics`, for who may read it where the server is `bound` to this address.
+/// Returns the route `/metrics`, for a server whose listener is `bound` to this address.
 pub fn routes(scraper: Scraper, bound: IpAddr, page: &Page) -> Router {
     let doors = Doors::new(bound, [], []).expect("there is no origin that could be none");
     let open = Open { scraper, doors, token: page.token };
@@ -33,7 +33,8 @@ pub fn routes(scraper: Scraper, bound: IpAddr, page: &Page) -> Router {
 async fn read(State(open): State<Arc<Open>>, headers: HeaderMap) -> Response {
     let text =
         |name| headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or_default());
-    // Prometheus sends neither. A browser says with the first whose page asks, and with the second that one does.
+    // Prometheus sends neither header. A browser sends the first with the page's origin, and the second with
+    // its relation to this site.
     let is_of_a_page = headers.contains_key(header::ORIGIN)
         || text("sec-fetch-site").is_some_and(|site| !matches!(site, "none" | "same-origin"));
     if is_of_a_page || !open.doors.answers_to(text("host").unwrap_or_default()) {

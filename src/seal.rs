@@ -1,11 +1,12 @@
-//! Sealing: what leaves the process and must come back unchanged and unread (session ids, cursors, event ids,
-//! question ids), and what lies in a row and must not be read there (sensitive arguments).
+//! Sealing encrypts values that leave the process and must come back unchanged and unread: session ids,
+//! cursors, event ids, question ids. It also encrypts values in rows that must not be readable there:
+//! sensitive arguments.
 //!
-//! One mechanism for all: XChaCha20-Poly1305 with the purpose as associated data, so that what was sealed for one
-//! purpose opens for no other. The sealed form is URL-safe base64 without padding.
+//! One mechanism for all: XChaCha20-Poly1305 with the purpose as associated data, so that a value sealed
+//! for one purpose opens for no other. The sealed form is URL-safe base64 without padding.
 //!
-//! There can be several keys: the first seals, and each opens, so that processes over one store can go from one key to
-//! the next while what the old one sealed is still good.
+//! There can be several keys: the first seals, and each opens. So replicas of one store can rotate keys
+//! while values sealed with the old key remain valid.
 
 use std::sync::Arc;
 
@@ -23,12 +24,12 @@ use crate::current::Current;
 
 const NONCE_BYTES: usize = 24;
 
-/// What something is sealed for.
+/// The purpose of a sealed value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A session id.
     Session,
-    /// A place in a list.
+    /// A list cursor.
     Cursor,
     /// An event id of a stream.
     Event,
@@ -36,7 +37,7 @@ pub enum Purpose {
     Question,
     /// Sensitive arguments in a row.
     Arguments,
-    /// What was learned in one round of a request, on its way to the next.
+    /// The state that one round of a request passes to the next.
     State,
 }
 
@@ -53,17 +54,18 @@ impl Purpose {
     }
 }
 
-/// A key to seal and open with. It prints nothing of itself.
+/// A key to seal and open with. Its debug output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Key {
-    /// The one that the store keeps.
+    /// The store's own key.
     Own,
-    /// One that was given.
+    /// A configured key.
     Given(Zeroizing<[u8; 32]>),
 }
 
 impl Key {
-    /// The key that this secret stands for. It must be long and random: nothing makes it harder to guess than it is.
+    /// Derives the key of this secret. The secret must be long and random: the derivation does not make it
+    /// harder to guess.
     pub fn of(secret: &str) -> Self {
         let bytes = Sha256::new().chain_update(b"taskbridge key").chain_update(secret).finalize();
         Key::Given(Zeroizing::new(bytes.into()))
@@ -79,9 +81,9 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// What seals and opens now.
+/// The current ciphers.
 struct Ciphers {
-    /// Seals, and opens.
+    /// Seals and opens.
     first: XChaCha20Poly1305,
     /// Open only.
     others: Vec<XChaCha20Poly1305>,
@@ -89,8 +91,8 @@ struct Ciphers {
     turn: u64,
 }
 
-/// Seals with one key, and opens with that and others. Cheap to clone: clones go by the same keys, also when those are
-/// replaced. It prints nothing of a key.
+/// Seals with one key, and opens with that and others. Cheap to clone: clones share the keys, also after a
+/// replacement. Its debug output hides the keys.
 #[derive(Clone)]
 pub struct Seal {
     ciphers: Arc<Current<Ciphers>>,
@@ -106,16 +108,18 @@ impl std::fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// A seal with this key, the store's own.
+    /// Creates a seal with the store's own key.
     pub fn new(own: &[u8; 32], entropy: Arc<dyn Entropy>) -> Self {
-        // Digests lie in rows and are compared for as long as those are kept, so they never go by a key that changes.
+        // Digests in rows are compared for as long as the rows exist, so they never use a key that can be
+        // replaced.
         let digest_key = Sha256::new().chain_update(b"taskbridge digest").chain_update(own).finalize().into();
         let only = Ciphers { first: XChaCha20Poly1305::new(own.into()), others: Vec::new(), turn: 0 };
         let (own, digest_key) = (Zeroizing::new(*own), Zeroizing::new(digest_key));
         Self { ciphers: Arc::new(Current::new(only)), own, digest_key, entropy }
     }
 
-    /// From now on these keys are in force, for all clones: the first seals, each opens. Without any it is the store's own.
+    /// Replaces the keys for all clones: the first seals, each opens. If the list is empty, the store's own
+    /// key is used.
     pub fn replace(&self, keys: &[Key]) {
         let cipher = |key: &Key| match key {
             Key::Own => XChaCha20Poly1305::new((&*self.own).into()),
@@ -127,23 +131,25 @@ impl Seal {
         self.ciphers.replace(Ciphers { first: cipher(first), others, turn });
     }
 
-    /// How often the keys were replaced: what was opened in an earlier turn may not open any more.
+    /// Returns how often the keys were replaced: a value that was opened before a replacement may no longer
+    /// open.
     pub fn turn(&self) -> u64 {
         self.ciphers.get().turn
     }
 
-    /// A digest that only holders of the store's own key can make: 64 hexadecimal digits. The same parts give the same digest.
+    /// Computes a digest that requires the store's own key: 64 hexadecimal digits. Equal parts give an
+    /// equal digest.
     pub fn digest(&self, parts: &[&str]) -> String {
         let mut hasher = Sha256::new().chain_update(*self.digest_key);
         for part in parts {
-            // The lengths keep ["ab", "c"] apart from ["a", "bc"].
+            // The lengths distinguish ["ab", "c"] from ["a", "bc"].
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
         }
         data_encoding::HEXLOWER.encode(&hasher.finalize())
     }
 
-    /// Random text that equals no other: 48 hexadecimal digits.
+    /// Returns unique random text: 48 hexadecimal digits.
     pub fn nonce(&self) -> String {
         data_encoding::HEXLOWER.encode(&clock::random::<NONCE_BYTES>(&*self.entropy))
     }
@@ -164,7 +170,7 @@ impl Seal {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Opens what was sealed for this purpose with one of the keys; `None` for anything else.
+    /// Opens a value that was sealed for this purpose with one of the keys; `None` for anything else.
     pub fn open<T: DeserializeOwned>(&self, purpose: Purpose, text: &str) -> Option<T> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES)?;

@@ -1,24 +1,24 @@
-//! What the server is told by signals: SIGTERM or SIGINT once to stop in order, twice to leave at once; SIGHUP to read its
-//! config again, or to stop in order if that is how its terminal went away. SIGXFSZ says nothing.
+//! Signal handling: the first SIGTERM or SIGINT starts a graceful shutdown, the second exits immediately.
+//! SIGHUP reloads the config, or starts a graceful shutdown if the terminal is gone. SIGXFSZ is ignored.
 
 use std::io::IsTerminal as _;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The two steps of an end.
+/// The two stages of a shutdown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shutdown {
-    /// Stop accepting, end streams, finish what is in hand.
+    /// Graceful: stop accepting, end streams, finish work in progress.
     pub(crate) begin: CancellationToken,
-    /// Leave as you are: what is in hand is taken up again by the next process.
+    /// Immediate: exit now; the next process resumes the work in progress.
     pub(crate) at_once: CancellationToken,
 }
 
-/// Listens for signals until `stop` has been told twice.
+/// Listens for signals until both stages of `stop` are triggered.
 ///
 /// # Errors
-/// If the system gives no signals.
+/// If a signal handler cannot be installed.
 pub(crate) fn listen(stop: Shutdown) -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -31,17 +31,17 @@ pub(crate) fn listen(stop: Shutdown) -> std::io::Result<impl Future<Output = ()>
     })
 }
 
-/// Has a write beyond the limit on file sizes (`RLIMIT_FSIZE`) fail like one to a full disk; without that, its signal would
-/// end the process. Programs that are started from here get the signal as ever.
+/// Makes a write beyond the file size limit (`RLIMIT_FSIZE`) fail like one to a full disk; otherwise its
+/// signal would terminate the process. Child processes keep the default behaviour of the signal.
 ///
 /// # Errors
-/// If the system gives no signals.
+/// If the signal handler cannot be installed.
 pub(crate) fn outlive_file_limits() -> std::io::Result<()> {
-    // The handler stays installed for good; its stream is not needed.
+    // The handler stays installed; its stream is not needed.
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
-/// SIGHUP.
+/// A SIGHUP listener.
 pub(crate) struct Hangups {
     signal: Signal,
     at_terminal: bool,
@@ -49,20 +49,20 @@ pub(crate) struct Hangups {
 }
 
 impl Hangups {
-    /// Listens for it from now on; without that, it would end the process.
+    /// Installs the handler. Without it, SIGHUP would terminate the process.
     ///
     /// # Errors
-    /// If the system gives no signals.
+    /// If the signal handler cannot be installed.
     pub(crate) fn listen(stop: &Shutdown) -> std::io::Result<Self> {
         let signal = signal(SignalKind::hangup())?;
         Ok(Self { signal, at_terminal: is_at_terminal(), stop: stop.begin.clone() })
     }
 
-    /// Waits until the config is to be read again.
+    /// Waits until the config must be read again.
     pub(crate) async fn next(&mut self) {
         loop {
             match self.signal.recv().await {
-                // Nobody is there any more to see what it says, or to stop it with Ctrl-C.
+                // The terminal is gone, so no user can see the output or press Ctrl-C.
                 Some(()) if self.at_terminal && !is_at_terminal() => self.stop.cancel(),
                 Some(()) => return,
                 None => std::future::pending().await,

@@ -1,5 +1,6 @@
-//! Where this process is in a distributed trace, as the W3C writes it (Trace Context, level 1): [`here`] is the place of the
-//! span that is current, while spans are kept ([`crate::telemetry`]); else there is none. It must not make or send any.
+//! The W3C trace context of this process (Trace Context, level 1). [`here`] returns the context of the
+//! current span if spans are recorded ([`crate::telemetry`]), and `None` otherwise. It must not create or
+//! send spans.
 
 use std::fmt;
 
@@ -8,22 +9,22 @@ use tracing::Span;
 use tracing_subscriber::Registry;
 use tracing_subscriber::registry::LookupSpan as _;
 
-/// What spans that belong to a trace have as their target, so that they can be told from those of libraries, which may say
-/// anything. The core writes it as a text.
+/// The target of spans that belong to a trace. It separates them from spans of libraries, whose fields are
+/// arbitrary. The core repeats it as a string literal.
 pub const TARGET: &str = "spans";
 
-/// A span, as others name it.
+/// The context of a span, as other systems reference it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The trace.
+    /// The trace id.
     pub trace: [u8; 16],
-    /// The span.
+    /// The span id.
     pub span: [u8; 8],
-    /// Whether the trace is kept.
+    /// Whether the trace is sampled.
     pub sampled: bool,
 }
 
-/// As `traceparent`.
+/// Formats it as `traceparent`.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
@@ -32,7 +33,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// The place that a `traceparent` names.
+    /// Parses a `traceparent`.
     pub fn parse(parent: &str) -> Option<Self> {
         let parent = Trace::new(parent, None)?.parent;
         let mut parts =
@@ -42,18 +43,18 @@ impl Place {
         Some(Self { trace: trace.try_into().ok()?, span: span.try_into().ok()?, sampled })
     }
 
-    /// The trace's id, as it is written.
+    /// Returns the trace id in hexadecimal.
     pub fn trace_id(&self) -> String {
         data_encoding::HEXLOWER.encode(&self.trace)
     }
 }
 
-/// The place of the current span.
+/// Returns the context of the current span.
 pub fn here() -> Option<Place> {
     of(&Span::current())
 }
 
-/// The place of a span.
+/// Returns the context of a span.
 pub fn of(span: &Span) -> Option<Place> {
     let place = span.with_subscriber(|(id, dispatch)| {
         let spans = dispatch.downcast_ref::<Registry>()?;
@@ -63,7 +64,7 @@ pub fn of(span: &Span) -> Option<Place> {
     place.flatten()
 }
 
-/// How a trace goes on from here: with the current span as the parent, or as it came.
+/// Returns the trace context to pass on: the current span as the parent, or else the received context.
 pub fn carry(came: Option<Trace>) -> Option<Trace> {
     match here() {
         Some(place) => Some(Trace { parent: place.to_string(), state: came.and_then(|trace| trace.state) }),

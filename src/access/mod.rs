@@ -1,5 +1,5 @@
-//! Who may do what with a tool and with the tasks that it makes: rules as plain data, and [`may`], the one function that
-//! decides by them. It must not know a protocol, a store or the config file.
+//! Access rules as plain data: who may call a tool and act on its tasks. [`may`] is the only function that
+//! evaluates them. This module must not depend on a protocol, a store or the config file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,24 +8,24 @@ use serde_json::{Map, Value};
 use crate::auth::Principal;
 use crate::tasks::task::Owner;
 
-/// What somebody wants to do.
+/// An operation that a rule permits or denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// To call the tool, and to know that it is there.
+    /// Call the tool and see it in lists.
     Call,
-    /// To look at a task: where it stands, its result, its log and its artifacts.
+    /// Read a task: its status, result, log and artifacts.
     See,
-    /// To cancel a task.
+    /// Cancel a task.
     Cancel,
-    /// To answer what a task asks.
+    /// Answer the questions of a task.
     Answer,
 }
 
 impl Verb {
-    /// All of them.
+    /// All verbs.
     pub const ALL: [Verb; 4] = [Self::Call, Self::See, Self::Cancel, Self::Answer];
 
-    /// Its name in the config.
+    /// Returns the verb's name in the config.
     pub fn name(self) -> &'static str {
         match self {
             Self::Call => "call",
@@ -39,55 +39,57 @@ impl Verb {
 /// The rules of one tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// Who may call it.
+    /// Who may call the tool.
     pub call: Rule,
-    /// Who, beside a task's owner and those who may do more with it, may look at its tasks.
+    /// Who may read its tasks, in addition to the owner and to callers who may cancel or answer them.
     pub see: Rule,
     /// Who may cancel its tasks.
     pub cancel: Rule,
-    /// Who may answer what its tasks ask.
+    /// Who may answer the questions of its tasks.
     pub answer: Rule,
 }
 
-/// Who may do one thing.
+/// Who may do one operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rule {
-    /// Those who are like this.
+    /// Callers that match these conditions.
     pub who: Option<Who>,
     /// The owner of the task.
     pub owner: bool,
-    /// Never the owner of the task, whoever they are: it takes two people.
+    /// Excludes the owner of the task, even if another condition matches: the operation takes two people.
     pub not_caller: bool,
 }
 
-/// What somebody must be like. Each kind of condition that stands here must be met; without any, everybody is like this.
+/// Conditions on a caller. All kinds of condition that are set must match; without any, every caller matches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Who {
-    /// They have all of these scopes.
+    /// The caller has all of these scopes.
     pub scopes: BTreeSet<String>,
-    /// They are in one of these groups.
+    /// The caller is in one of these groups.
     pub groups: BTreeSet<String>,
-    /// They are one of these, by the name of the owner of their tasks. (What people call them is no proof of who they are.)
+    /// The caller is one of these, by the owner name of their tasks. (A display name does not prove
+    /// identity.)
     pub principals: BTreeSet<String>,
-    /// Each of these claims of theirs has, or holds, one of these values. A name with dots leads into objects.
+    /// Each of these claims of the caller equals or contains one of these values. A name with dots is a path
+    /// into objects.
     pub claims: BTreeMap<String, Vec<Value>>,
 }
 
-/// What a rule says.
+/// The result of evaluating a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They may.
+    /// The caller may do it.
     May,
-    /// They might, with these scopes beside those that they have.
+    /// The caller could do it with these additional scopes.
     Lacks(BTreeSet<String>),
-    /// They must not: it is their own task, and takes somebody else.
+    /// The caller owns the task, and the rule requires a different person.
     Own,
-    /// They are none of those who may.
+    /// No condition of the rule matches the caller.
     MayNot,
 }
 
 impl Default for Rules {
-    /// Everybody who was let in may call; all else is for a task's owner.
+    /// Every admitted caller may call; everything else is reserved for the task's owner.
     fn default() -> Self {
         let owners = Rule { owner: true, ..Rule::default() };
         Self { call: Rule::everybody(), see: owners.clone(), cancel: owners.clone(), answer: owners }
@@ -95,7 +97,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The rule of a verb.
+    /// Returns the rule of a verb.
     pub fn of(&self, verb: Verb) -> &Rule {
         match verb {
             Verb::Call => &self.call,
@@ -115,25 +117,26 @@ impl Rules {
         } = rule;
     }
 
-    /// True if somebody else than its owner may do something with a task.
+    /// Returns true if anybody but its owner may act on a task.
     pub fn are_shared(&self) -> bool {
         [&self.see, &self.cancel, &self.answer].into_iter().any(|rule| rule.who.is_some())
     }
 }
 
 impl Rule {
-    /// Everybody who was let in.
+    /// Returns a rule that matches every admitted caller.
     pub fn everybody() -> Self {
         Self { who: Some(Who::default()), ..Self::default() }
     }
 }
 
-/// Whether somebody may do something with a tool, or with a task of it: that of `owner`, where there is one.
+/// Returns whether a caller may act on a tool, or on one of its tasks: the one that belongs to `owner`, if
+/// given.
 pub fn may(rules: &Rules, verb: Verb, principal: &Principal, owner: Option<&Owner>) -> Verdict {
     let is_own = owner == Some(&principal.owner);
     let rule = rules.of(verb);
     if verb == Verb::See {
-        // Whoever may do more with a task must be able to see what they do.
+        // A caller who may cancel or answer must be able to read the task.
         let more = || [Verb::Cancel, Verb::Answer].map(|verb| may(rules, verb, principal, owner));
         if is_own || more().contains(&Verdict::May) {
             return Verdict::May;
@@ -165,7 +168,7 @@ impl Who {
     }
 }
 
-/// True if a claim has one of these values, or is a list that holds one.
+/// Returns true if a claim equals one of these values, or is a list that contains one.
 fn claims(all: &Map<String, Value>, name: &str, values: &[Value]) -> bool {
     let led_to = || {
         let (first, rest) = name.split_once('.')?;

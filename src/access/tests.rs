@@ -1,4 +1,4 @@
-//! What rules say, by examples and as properties of any rules and anybody.
+//! Tests of access rules: examples, and properties for arbitrary rules and callers.
 
 use std::sync::Arc;
 
@@ -113,8 +113,8 @@ fn any_rules() -> impl Strategy<Value = Rules> {
 }
 
 proptest! {
-    /// Whatever the rules: an owner sees, four eyes are two people's, who acts can see, and more scopes never take
-    /// anything away.
+    /// Under any rules: an owner can read, `not_caller` excludes the owner, a caller who may act can read,
+    /// and additional scopes never remove a right.
     #[test]
     fn whatever_the_rules_say(rules in any_rules(), them in anybody(), owner in "[ab]") {
         let owner = Owner::new(owner);
@@ -144,7 +144,7 @@ proptest! {
                 prop_assert!(!scopes.is_empty() && scopes.is_disjoint(&them.who.scopes));
                 prop_assert_eq!(ask(verb, &more(&scopes)), Verdict::May, "the challenge names all that is missing");
             }
-            // Nobody who is named by nothing gets in, but an owner.
+            // A rule without conditions admits only an owner.
             if rules.of(verb).who.is_none() && verb != Verb::See && them.owner != owner {
                 prop_assert_eq!(ask(verb, &them), Verdict::MayNot);
             }

@@ -1,4 +1,4 @@
-//! From a config to an [`App`]: the store is opened, the backends are connected, and everything is wired. Nothing runs
+//! Builds an [`App`] from a config: opens the store, connects the backends and wires the parts. Nothing runs
 //! yet.
 
 use std::os::unix::fs::DirBuilderExt as _;
@@ -39,15 +39,15 @@ use crate::tasks::store::{Holder, Store};
 use crate::tasks::time::StoreTime;
 use crate::tasks::watch::Watch;
 
-/// The longest time between two looks into the store for what no hint told of.
+/// Longest interval between polls of the store for changes without a hint.
 const TICK: Duration = Duration::from_secs(1);
-/// Rows that are acted on at once. Each waits in its backend's own line of calls.
+/// Maximum number of rows that are processed at the same time. Each waits in the call queue of its backend.
 const MAX_ACTS: usize = 512;
 
 impl App {
-    /// Opens the store, connects the backends and wires everything. Nothing runs yet. `program` is this program's
-    /// file, which adapters run in their helper role. Backends that cannot connect are left out, unless all are or `strict`
-    /// is set.
+    /// Opens the store, connects the backends and wires everything. Nothing runs yet. `program` is the path
+    /// of this executable, which adapters run in their helper role. Backends that cannot connect are left
+    /// out. If none connects, or if `strict` is set, that is an error.
     ///
     /// # Errors
     /// See [`AppError`].
@@ -64,7 +64,7 @@ impl App {
         time.compare().await?;
         let clock: Arc<dyn Clock> = time.clone();
         let metrics = Arc::new(Metrics::default());
-        // Where nobody can read it, it costs nothing.
+        // Without a metrics page, nothing is counted.
         let counts = config.metrics.is_some().then_some(&metrics);
         let measures = (config.metrics.is_some() || config.telemetry.is_some()).then_some(&metrics);
         let store = counts.map_or(Arc::clone(&store), |metrics| metrics.store(store, Arc::clone(&clock)));
@@ -169,7 +169,7 @@ impl App {
     }
 }
 
-/// A name that no other process has, and that says on which machine it is.
+/// Returns a unique name for this process. It includes the host name.
 fn replica(entropy: &dyn Entropy) -> Holder {
     let nonce: [u8; 10] = clock::random(entropy);
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -194,7 +194,7 @@ async fn open_store(config: &Config, holder: &Holder) -> Result<(Arc<dyn Store>,
     }
 }
 
-/// State is for its user alone.
+/// Creates a folder for state that only its user can access.
 fn make_folder(folder: &Path) -> Result<(), AppError> {
     std::fs::DirBuilder::new()
         .recursive(true)

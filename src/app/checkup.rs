@@ -1,5 +1,6 @@
-//! What `taskbridge doctor` looks at: the config, the store and what is sealed in it, receivers, and backends with the
-//! targets of their tools. It must not change anything, nor start what a server would start.
+//! The checks of `taskbridge doctor`: the config, the store and its sealed values, issuers, receivers, and
+//! backends with the targets of their tools. This module must not change anything, nor start anything that a
+//! server would start.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,28 +24,28 @@ use crate::tasks::store::StoreError;
 use crate::tasks::task::Job;
 use crate::tasks::tools::Tools as _;
 
-/// How long a backend may take to look itself over, or to say what it offers.
+/// Timeout of one backend for its check-up or its discovery.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// The longest name of a tool that all models' interfaces take.
+/// Longest tool name that all model APIs accept.
 const LONG_NAME: usize = 64;
-/// Rows that are read at a time.
+/// Number of rows in one page.
 const PAGE: usize = 500;
-/// Connections to a database that are used.
+/// Number of database connections.
 const CONNECTIONS: usize = 2;
-/// A difference of clocks that is worth a word. All goes by the store's, so that it does no harm.
+/// Clock difference that causes a warning. It is harmless, because everything uses the store's clock.
 const CLOCKS: Duration = Duration::from_secs(120);
 
-/// Something that was looked at, and where it belongs.
+/// One check and the part that it belongs to.
 #[derive(Clone, Debug, Serialize)]
 pub struct Checked {
     /// "config", "store", "notify" or "backend NAME".
     pub of: String,
-    /// What was found.
+    /// The result of the check.
     #[serde(flatten)]
     pub finding: Finding,
 }
 
-/// Looks everything over that a server with this config needs.
+/// Checks everything that a server with this config needs.
 pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> Vec<Checked> {
     let mut all = Vec::new();
     let mut add = |of: &str, found: Vec<Finding>| {
@@ -76,7 +77,7 @@ pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> 
     all
 }
 
-/// Whether an issuer's tokens could be checked.
+/// Checks whether this server could verify tokens of an issuer.
 async fn of_issuer(issuer: &Trusted) -> Vec<Finding> {
     let look = match oauth::look(issuer.clone()).await {
         Ok(look) => look,
@@ -101,13 +102,13 @@ async fn of_issuer(issuer: &Trusted) -> Vec<Finding> {
 
 /// Why a backend offers no tools.
 pub enum NoOffer {
-    /// It has no discovery, or none with this config.
+    /// The backend has no discovery, or none with this config.
     Unable(Error),
-    /// It could not be asked.
+    /// The discovery failed.
     Failed(Error),
 }
 
-/// What a backend offers as tools, by its name.
+/// Returns the tools that the discovery of a backend finds, sorted by name.
 ///
 /// # Errors
 /// See [`NoOffer`].
@@ -136,7 +137,7 @@ async fn asked(backend: &dyn Backend) -> Result<Vec<DiscoveredTool>, Error> {
     tokio::time::timeout(PATIENCE, discovery.discover()).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
 }
 
-/// How many of something there are, in words: "1 tool", "2 tools".
+/// Formats a count with its noun: "1 tool", "2 tools".
 pub fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
@@ -162,7 +163,7 @@ fn of_config(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// Unfinished tasks whose backend this config does not have.
+/// Reports unfinished tasks whose backend is missing in this config.
 fn without_backend(config: &Config, tasks: &Unfinished) -> Option<Finding> {
     let name = &tasks.backend;
     if config.backends.contains_key(name) {
@@ -180,7 +181,8 @@ fn without_backend(config: &Config, tasks: &Unfinished) -> Option<Finding> {
     Some(Finding::warning("unfinished tasks", says, fix))
 }
 
-/// Unfinished tasks of a backend that are kept with another identity than what it is connected to now.
+/// Reports unfinished tasks of a backend that were recorded under an identity other than that of the
+/// connected engine.
 fn of_another_engine(name: &str, connected: &str, tasks: &Unfinished) -> Option<Finding> {
     let identity = tasks.identity.as_deref().filter(|identity| *identity != connected)?;
     let says = format!(
@@ -194,7 +196,7 @@ fn of_another_engine(name: &str, connected: &str, tasks: &Unfinished) -> Option<
     Some(Finding::warning("unfinished tasks", says, fix))
 }
 
-/// How many, and which for example.
+/// Formats the number of tasks, with examples.
 fn several(tasks: &Unfinished) -> String {
     let count = usize::try_from(tasks.count).unwrap_or_default();
     let [first, last] = &tasks.ids;
@@ -225,14 +227,14 @@ async fn of_store(config: &Config) -> (Vec<Finding>, Vec<Unfinished>) {
     let looked = async {
         let store = store?;
         let clock = Finding::clock("the store's", store.now().await?, System.now(), CLOCKS);
-        // Whatever a machine's own clock says, tasks go by the store's.
+        // A wrong clock of this machine is only a warning, because tasks use the store's clock.
         let clock = Finding { verdict: clock.verdict.min(Verdict::Warning), ..clock };
         let database = Finding::ok("database", format!("{place}: its schema is the one of this version"));
         Ok((vec![database, clock, sealed(config, &*store).await?], store.unfinished().await?))
     };
     looked.await.unwrap_or_else(|error: StoreError| {
         let fix = match &config.store.database {
-            // What else can be wrong with a file, its error says with what to do.
+            // Other errors of a file include the fix in their own text.
             Database::Sqlite(_) if matches!(error, StoreError::Broken(_)) => "do what the error says",
             Database::Sqlite(_) => "make the file readable and writable for the server",
             Database::Postgres(_) => {
@@ -243,7 +245,7 @@ async fn of_store(config: &Config) -> (Vec<Finding>, Vec<Unfinished>) {
     })
 }
 
-/// Whether all that is sealed in rows and still needed can be opened.
+/// Checks whether the sealed arguments that are still needed can be opened.
 async fn sealed(config: &Config, store: &dyn Survey) -> Result<Finding, StoreError> {
     let (mut total, mut lost, mut after) = (0usize, 0usize, String::new());
     let mut catalog: Option<Catalog> = None;
@@ -256,7 +258,7 @@ async fn sealed(config: &Config, store: &dyn Survey) -> Result<Finding, StoreErr
             if spec.sealed.is_none() {
                 continue;
             }
-            // A store with such a row has a key of its own, so that this makes none.
+            // A store with such a row already has its own key, so this call creates none.
             if catalog.is_none() {
                 let seal =
                     Seal::new(&store.seal_key(clock::random(&*System::entropy())).await?, System::entropy());

@@ -1,5 +1,5 @@
-//! Connects the backends of a config. What is connected already and is to be the same stays as it is. A backend that cannot
-//! connect is left to [`super::waiting`]; what no later attempt could mend is an error.
+//! Connects the backends of a config. A connection whose settings are unchanged stays. A backend that cannot
+//! connect goes to [`super::waiting`]; a failure that no retry could fix is an error.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use crate::config::{self, Config, Database, ToolRules};
 use crate::isolation::Isolation;
 use crate::metrics::Metrics;
 
-/// How long one backend may take to connect.
+/// Connect timeout of one backend.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A backend, connected.
+/// A connected backend.
 #[derive(Clone)]
 pub(super) struct Connected {
     pub(super) backend: Arc<dyn Backend>,
-    /// What it was connected with.
+    /// The settings of the connection.
     with: config::Backend,
 }
 
 /// Connected backends by name.
 pub(super) type Backends = BTreeMap<String, Connected>;
 
-/// A backend that could not be connected.
+/// A backend whose connection attempt failed.
 pub(super) struct Failed {
     pub(super) name: String,
     pub(super) wanted: config::Backend,
@@ -37,12 +37,12 @@ pub(super) struct Failed {
     pub(super) error: Error,
 }
 
-/// The backends alone.
+/// Returns the backend handles by name.
 pub(super) fn handles(all: &Backends) -> BTreeMap<String, Arc<dyn Backend>> {
     all.iter().map(|(name, connected)| (name.clone(), Arc::clone(&connected.backend))).collect()
 }
 
-/// Those whose tools are to be discovered, with how.
+/// Returns the connected backends whose tools are discovered, with their discovery settings.
 pub(super) fn discovered(
     rules: &ToolRules,
     all: &Backends,
@@ -53,16 +53,16 @@ pub(super) fn discovered(
     wanted.collect()
 }
 
-/// What connecting takes, beside the backend's own fields. Cheap to clone.
+/// The inputs for connecting a backend, except for the backend's own fields. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Connector {
     registry: Registry,
-    /// This program's file.
+    /// Path of this executable.
     program: PathBuf,
     config_dir: PathBuf,
     backends_dir: PathBuf,
     call_limit: Duration,
-    /// Counts the calls to backends, and crashes of their adapters.
+    /// Counts the calls to backends and the crashes of their adapters.
     metrics: Option<Arc<Metrics>>,
 }
 
@@ -83,10 +83,10 @@ impl Connector {
         }
     }
 
-    /// Connects one backend, isolated from everything else.
+    /// Connects one backend in an isolation of its own.
     ///
     /// # Errors
-    /// The adapter's own: `Config` if no later attempt can succeed.
+    /// The adapter's error. Its kind is `Config` if no retry can succeed.
     pub(super) async fn connect(
         &self,
         name: &str,
@@ -115,10 +115,10 @@ impl Connector {
         }
     }
 
-    /// Puts a backend among those that are connected, with its calls counted.
+    /// Adds a backend to the connected ones and counts its calls.
     ///
     /// # Errors
-    /// If it is connected to another engine than the backend of that name before: there may be tasks on that.
+    /// If the previous backend of that name is connected to another engine, which may still run tasks.
     pub(super) fn put(
         &self,
         backends: &mut Backends,
@@ -144,12 +144,13 @@ impl Connector {
     }
 }
 
-/// Connects the backends of a config, but for those that `known` has as the config wants them. Those that the config
-/// does not have any more stay, since there may be tasks on them. Those whose jobs run on another machine are not connected:
-/// from here their jobs would look lost. One that cannot connect is among the failed, and the connection that it had stays.
+/// Connects the backends of a config. Connections in `known` with unchanged settings are reused. Backends
+/// that the config no longer has stay connected, because they may have tasks. Backends whose jobs run on
+/// another machine are not connected: from here their jobs would look lost. A backend that cannot connect is
+/// returned as failed, and keeps its previous connection.
 ///
 /// # Errors
-/// What no later attempt could mend.
+/// Failures that no retry could fix.
 pub(super) async fn connect(
     config: &Config,
     connector: &Connector,
@@ -198,7 +199,7 @@ pub(super) async fn connect(
     Ok((backends, failed))
 }
 
-/// Where a backend is written, as file and line.
+/// Returns where a backend is defined, as file and line.
 fn place(config: &Config, backend: &config::Backend) -> String {
     match backend.line {
         Some(line) => format!("{}:{line}", config.file.display()),
@@ -206,13 +207,14 @@ fn place(config: &Config, backend: &config::Backend) -> String {
     }
 }
 
-/// Only a store that servers on several machines can use lets a server leave jobs to others.
+/// Returns true if the jobs of a backend belong to servers on another machine. Only a store that servers on
+/// several machines can share allows that.
 pub(super) fn is_elsewhere(config: &Config, wanted: &config::Backend, here: &str) -> bool {
     let shared = matches!(config.store.database, Database::Postgres(_));
     shared && wanted.host.as_ref().is_some_and(|host| host != here)
 }
 
-/// Jobs that run on one machine would look lost from any other.
+/// Fails if the jobs run on another machine, because from here they would look lost.
 fn on_this_machine(host: &str) -> taskbridge_sdk::Result<()> {
     let here = config::locate::this_machine();
     match here == host {

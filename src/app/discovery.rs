@@ -1,10 +1,11 @@
-//! [`Discoveries`]: asks backends again and again what they offer as tools, and puts that beside what the config offers. It
-//! must not change a task: those of a tool that is gone go on by what stands in their rows.
+//! [`Discoveries`]: polls backends for the tools that they offer and merges them with the tools of the
+//! config. It must not change a task: the tasks of a removed tool continue with the data in their rows.
 //!
-//! The last answer of each backend is kept in the store, so that a server offers its tools also before the backend answers
-//! again, or is connected at all.
+//! The store keeps the last result of each backend. So a server offers these tools before the backend answers
+//! again, or even connects.
 //!
-//! Each server asks for itself. What one of them does not know yet it cannot call, but it acts on the tasks of it.
+//! Each server runs its own discovery. A server cannot call a tool that it has not discovered yet, but it
+//! does act on the tasks of that tool.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,56 +22,56 @@ use crate::catalog::Catalog;
 use crate::config::{Discover, ToolRules};
 use crate::tasks::store::Store;
 
-/// How long one backend may take to say what it offers: there may be many pages to be read, slowly.
+/// Timeout of one discovery. A backend may have to read many pages slowly.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long new backends are waited for, so that their tools are there as soon as anything is. Those that take longer are
-/// heard later.
+/// How long the first discovery of new backends may delay the caller, so that their tools are offered from
+/// the start. Slower backends are added later.
 const FIRST_ANSWERS: Duration = Duration::from_secs(5);
-/// How soon a backend that did not answer is asked again. The wait doubles, up to what the config says.
+/// First backoff after a failed discovery. It doubles after each failure, up to the configured interval.
 const SOON: Duration = Duration::from_secs(5);
-/// The longest answer that is kept in the store, in bytes.
+/// Largest discovery result that is kept in the store, in bytes.
 const MOST_KEPT: usize = 4 << 20;
-/// The most names in one line of the log.
+/// Maximum number of names in one log line.
 const MOST_NAMES: usize = 20;
 
-/// What backends offer as tools.
+/// The tools that backends offer.
 #[derive(Default)]
 pub(super) struct Discoveries {
     sources: BTreeMap<String, Source>,
-    /// What was wrong with tools and has been told.
+    /// Problems of tools that are already logged.
     told: BTreeSet<String>,
-    /// What backends offered when the store was read, for those that are not asked yet.
+    /// Tools that were read from the store for backends without a discovery so far.
     remembered: BTreeMap<String, Tools>,
 }
 
-/// Tools by the backend's own names for them.
+/// Tools by the names that the backend uses for them.
 type Tools = BTreeMap<String, DiscoveredTool>;
 
-/// An answer as the store keeps it.
+/// A discovery result as the store keeps it.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// The kind of the backend: the answer of another kind means nothing to it.
+    /// Kind of the backend. The result of another kind is ignored.
     kind: String,
     tools: Vec<DiscoveredTool>,
 }
 
-/// One backend.
+/// The discovery state of one backend.
 struct Source {
     backend: Arc<dyn Backend>,
     how: Discover,
-    /// What it offered last, by name.
+    /// The tools of its last result, by name.
     tools: Tools,
-    /// True if the store may hold another answer.
+    /// True if the store may have an older result.
     unsaved: bool,
-    /// How often it has been asked in vain since.
+    /// Number of failures since the last result.
     failures: u32,
     has_answered: bool,
-    /// Asks it again when it is time.
+    /// The next discovery, including the delay before it.
     asking: BoxFuture<'static, Result<Vec<DiscoveredTool>>>,
 }
 
 impl Discoveries {
-    /// Asks these backends from now on and no others. What is known of those that were asked before stays.
+    /// Polls exactly these backends from now on. Known results of backends that stay are kept.
     pub(super) async fn turn_to(&mut self, wanted: Vec<(String, Arc<dyn Backend>, Discover)>) {
         let mut before = std::mem::take(&mut self.sources);
         for (name, backend, how) in wanted {
@@ -88,11 +89,11 @@ impl Discoveries {
                 self.hear().await;
             }
         };
-        // Those that are late are heard by `changed`.
+        // `changed` receives the results of slower backends.
         drop(tokio::time::timeout(FIRST_ANSWERS, all_have).await);
     }
 
-    /// Reads what backends offered when they answered last.
+    /// Reads the last results of backends from the store.
     pub(super) async fn remember(&mut self, store: &dyn Store, rules: &ToolRules) {
         for (name, _) in rules.discovered() {
             if self.sources.contains_key(name) || self.remembered.contains_key(name) {
@@ -111,13 +112,13 @@ impl Discoveries {
         }
     }
 
-    /// Writes down what backends have answered since the last time.
+    /// Writes results that changed since the last call to the store.
     pub(super) async fn save(&mut self, store: &dyn Store, rules: &ToolRules) {
         for (name, source) in self.sources.iter_mut().filter(|(_, source)| source.unsaved) {
             source.unsaved = false;
             let Some(kind) = rules.kind(name) else { continue };
             let kept = Kept { kind: kind.to_owned(), tools: source.tools.values().cloned().collect() };
-            // What does not fit is discovered anew by each server, as before.
+            // A result that is too large is not kept; each server discovers it again.
             let Some(text) = serde_json::to_string(&kept).ok().filter(|text| text.len() <= MOST_KEPT) else {
                 continue;
             };
@@ -127,13 +128,13 @@ impl Discoveries {
         }
     }
 
-    /// Waits until a backend offers something else than before. It loses nothing if it is dropped.
+    /// Waits until a backend offers different tools. Cancel safe.
     pub(super) async fn changed(&mut self) {
         while !self.hear().await {}
     }
 
-    /// What the config offers, and beside it what backends do. Where both have a tool of one name it is the config's, and
-    /// of two backends that of the first by name.
+    /// Builds a catalog of the tools of the config and those of backends. If a name occurs twice, the
+    /// config's tool wins over a backend's, and the first backend by name wins over another.
     pub(super) fn beside(&mut self, own: &Own, registry: &Registry) -> Catalog {
         let Own { catalog, tool_rules: rules } = own;
         let (mut definitions, mut limits) = (Vec::new(), BTreeMap::new());
@@ -176,7 +177,7 @@ impl Discoveries {
         catalog.and(definitions, limits)
     }
 
-    /// Waits for the next answer. True if it is another than before.
+    /// Waits for the next result. Returns true if it differs from the previous one.
     async fn hear(&mut self) -> bool {
         if self.sources.is_empty() {
             return std::future::pending().await;
@@ -191,13 +192,13 @@ impl Discoveries {
 }
 
 impl Source {
-    /// One that offered these tools before.
+    /// Creates a source that previously offered these tools.
     fn new(backend: Arc<dyn Backend>, how: Discover, tools: Tools) -> Self {
         let asking = ask(Arc::clone(&backend), Duration::ZERO);
         Self { backend, how, tools, unsaved: false, failures: 0, has_answered: false, asking }
     }
 
-    /// Takes an answer, and asks again in a while. True if something is offered, or not offered, that was not before.
+    /// Records a result and schedules the next discovery. Returns true if the offered tools changed.
     fn take(&mut self, name: &str, answer: Result<Vec<DiscoveredTool>>) -> bool {
         self.has_answered = true;
         let tools = match answer {
@@ -238,7 +239,7 @@ impl Source {
     }
 }
 
-/// The name of the fact that keeps a backend's last answer.
+/// Returns the key under which the store keeps the last result of a backend.
 fn fact(backend: &str) -> String {
     format!("discovery:{backend}")
 }
@@ -247,7 +248,7 @@ fn by_name(tools: Vec<DiscoveredTool>) -> Tools {
     tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect()
 }
 
-/// Asks a backend, after a while.
+/// Runs the discovery of a backend after a delay.
 fn ask(backend: Arc<dyn Backend>, after: Duration) -> BoxFuture<'static, Result<Vec<DiscoveredTool>>> {
     let when = Instant::now() + after;
     Box::pin(async move {
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(begin.elapsed().as_secs(), 155);
         assert_eq!(all.sources["sim"].tools.keys().collect::<Vec<_>>(), ["a"]);
 
-        // One that fails now keeps what there was.
+        // A backend whose discovery fails keeps its tools.
         engine.inject(Operation::Discover, Fault::Limited(Duration::from_secs(100)));
         engine.offer(vec![tool("b")]);
         let since = Instant::now();

@@ -1,9 +1,9 @@
-//! Builds the parts and wires them, and spawns what runs beside the requests. It must
-//! not decide anything about a task or the protocol.
+//! Builds the parts of the server, wires them, and spawns the background loops. It must not decide anything
+//! about a task or the protocol.
 //!
-//! [`build`] makes an [`App`] of a config: [`connect`] its backends, [`offered`] what clients meet. [`serve`] runs it, and
-//! [`reload`] puts another config in force while it runs, and what [`discovery`] learns of backends. Backends that
-//! cannot connect are connected later by [`waiting`].
+//! [`build`] makes an [`App`] from a config: [`connect`] connects its backends, and [`offered`] builds what
+//! clients see. [`serve`] runs it. [`reload`] applies a changed config at runtime, and the tools that
+//! [`discovery`] finds. [`waiting`] retries backends that could not connect.
 
 mod build;
 mod checkup;
@@ -53,43 +53,43 @@ pub struct App {
     own: offered::Own,
     discoveries: discovery::Discoveries,
     waiting: waiting::Waiting,
-    /// Writes down what is counted, where somebody may read it.
+    /// Renders the metrics, if the config has a metrics page.
     scraper: Option<(Scraper, Page)>,
-    /// Where they read it.
+    /// Listener and routes of the metrics page.
     numbers: Option<(TcpListener, Router)>,
-    /// Puts other configs in force; never ends.
+    /// Applies changed configs; never ends.
     reloading: BoxFuture<'static, Infallible>,
-    /// Keeps the audit log, if it is kept anywhere.
+    /// Writes the audit log, if it is enabled.
     writer: Option<Writer>,
 }
 
-/// Why the server cannot start, or go on.
+/// Why the server cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
-    /// The address cannot be listened on.
+    /// The server cannot listen on its address.
     #[error("{}", cannot_listen(.address, .source))]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The address cannot be listened on where the server's own numbers should be read.
+    /// The server cannot listen on the address of the metrics page.
     #[error(
         "metrics.listen: cannot listen on {address}: {source}. Choose another in [metrics], or remove it"
     )]
     Numbers {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A folder for state cannot be made.
+    /// A folder for state cannot be created.
     #[error("{}: the folder for state cannot be made: {source}; choose another with `path` or `backends_dir` in [store]", .folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// The store cannot be used.
@@ -102,27 +102,27 @@ pub enum AppError {
         place: String,
         /// The backend's name.
         name: String,
-        /// Why not.
+        /// The cause.
         source: taskbridge_sdk::Error,
     },
-    /// No backend can be connected, or not all where all must be.
+    /// No backend can be connected, or at least one cannot where all are required.
     #[error("{0}")]
     Unconnected(String),
-    /// The config is wrong.
+    /// The config is invalid.
     #[error(transparent)]
     Problems(#[from] Problems),
-    /// Something in the config that was not seen before.
+    /// A config error that the parser could not detect.
     #[error("{0}")]
     Config(String),
-    /// The one client's input or output is broken.
+    /// Standard input or output of the client fails.
     #[error("standard input or output cannot be used: {0}")]
     Stdio(io::Error),
-    /// What acts on tasks has ended although nobody stopped it. Rows say what is left to do.
+    /// The loops that act on tasks ended without a shutdown. The rows keep the remaining work.
     #[error("the loops that act on tasks broke: start the server again")]
     Loops,
 }
 
-/// Why a server with backends that cannot connect does not start.
+/// Formats why a server with backends that cannot connect does not start.
 fn unconnected(failed: &[connect::Failed], strict: bool) -> AppError {
     let mut lines: Vec<String> = failed
         .iter()

@@ -1,5 +1,5 @@
-//! From a config to what clients meet: what they are offered, and who is let in. Made as a whole before any of it is put
-//! in force.
+//! Builds the client-facing part of a config: the catalog, the protocol settings, and the authentication
+//! rules. All of it is built before any of it is applied.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::mcp::http::{Proxies, Rules};
 use crate::mcp::origin::Doors;
 use crate::seal::Seal;
 
-/// What clients meet.
+/// The client-facing part of a config.
 pub(super) struct Offered {
     pub(super) own: Own,
     pub(super) settings: mcp::Settings,
     pub(super) rules: Rules,
 }
 
-/// What a config offers by itself, and the rules by which what backends offer is put beside it.
+/// The config's own catalog, and the rules for adding the tools that backends offer.
 #[derive(Clone)]
 pub(super) struct Own {
     pub(super) catalog: Arc<Catalog>,
@@ -29,7 +29,7 @@ pub(super) struct Own {
 }
 
 impl Offered {
-    /// What this config offers.
+    /// Builds the client-facing part of this config.
     pub(super) fn of(config: Config, seal: Seal) -> Result<Self, AppError> {
         let (settings, rules) = (protocol_settings(&config), rules(&config)?);
         let Config { tools, tool_rules, limits, resources, prompts, access, .. } = config;
@@ -59,7 +59,7 @@ fn authenticator(config: &Config) -> Result<Authenticator, AppError> {
     }
 }
 
-/// Who is asking, by what requests say of it.
+/// Builds the authenticator that reads the request headers.
 fn by_header(auth: &Authentication) -> Result<Authenticator, AppError> {
     match (auth.mode, &auth.tokens) {
         (AuthMode::None, _) => Ok(Authenticator::None { single_user: auth.single_user }),

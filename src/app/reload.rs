@@ -1,11 +1,11 @@
-//! Reads the config again, when somebody asks for it or a file that it was read from is another, and puts it in force:
-//! as a whole or not at all. Requests in hand go on with what they began with.
+//! Reloads the config on SIGHUP, or when one of its files changes, and applies it entirely or not at all.
+//! Requests in progress continue with the config that they started with.
 //!
-//! What backends offer is put in force here too, so that there is one place where what clients are offered is replaced.
+//! Discovered tools are applied here too, so that only one place replaces the client-facing catalog.
 //!
-//! Files are looked at a few times a second. That costs a call to the system for each, and sees whatever an editor or
-//! an orchestrator does to them: a file written in place, one moved into its place, a link that leads elsewhere, on
-//! any file system.
+//! The reloader polls its files a few times a second. That costs one system call per file and works on any
+//! file system. It detects every kind of change by an editor or orchestrator: a write in place, a rename, a
+//! symlink that changes its target.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -32,44 +32,44 @@ use crate::notify::Receivers;
 use crate::shutdown::Hangups;
 use crate::tasks::reconciler::Engines;
 
-/// How often the files are looked at.
+/// Poll interval of the config files.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long files that changed must stay as they are before they are read: whoever writes may not be done yet.
+/// How long changed files must stay unchanged before they are read, because a write may still be in progress.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Where a config came from, so that it can be read again.
+/// The source of a config, for reading it again.
 pub struct Origin {
     /// The file.
     pub file: PathBuf,
-    /// The file and those that it refers to, as they were when they were read.
+    /// The file and the files that it refers to, with their state when they were read.
     pub sources: Sources,
     /// The adapters.
     pub registry: Registry,
-    /// This program's file.
+    /// Path of this executable.
     pub program: PathBuf,
-    /// Where state goes if the config does not say.
+    /// Default location of state if the config names none.
     pub state_home: Option<PathBuf>,
-    /// Refuse a config of which not every backend connects.
+    /// Whether a config is refused if one of its backends cannot connect.
     pub strict: bool,
 }
 
-/// What a config that is read again is held against.
+/// The config in force, with which a new one is compared.
 #[derive(Clone)]
 pub(super) struct InForce {
     pub(super) engines: Engines,
-    /// All that were ever connected: those that the config does not have any more may have tasks.
+    /// All backends that were ever connected: those that the config no longer has may have tasks.
     pub(super) backends: Backends,
     parts: Parts,
-    /// What the config said at the start, which some parts of it go by until the end.
+    /// The config at the start. Some of its settings apply until the server ends.
     at_start: Parts,
     listen: SocketAddr,
     store: StorePlace,
     max_calls: usize,
-    /// Counts the calls to backends, if anybody may read it.
+    /// Counts the calls to backends, if metrics are enabled.
     metrics: Option<Arc<Metrics>>,
 }
 
-/// Reads the config again and again.
+/// The loop that reloads the config.
 struct Reloader {
     origin: Origin,
     in_force: InForce,
@@ -82,18 +82,18 @@ struct Reloader {
     receivers: Receivers,
 }
 
-/// What came of a config that was put in force.
+/// The effect of a config that was applied.
 struct Applied {
-    /// What is another now.
+    /// Changes that apply immediately.
     at_once: Differences,
-    /// What will be when the server is started again.
+    /// Changes that apply after a restart.
     at_start: Differences,
-    /// Backends that the config does not have any more.
+    /// Backends that the config no longer has.
     left: Vec<String>,
 }
 
 impl InForce {
-    /// What this config and its backends are, from the start on.
+    /// Returns the state for this config and its backends at the start of the server.
     pub(super) fn of(config: &Config, backends: Backends, metrics: Option<Arc<Metrics>>) -> Self {
         let max_calls = config.reconciler.max_concurrent_calls.get();
         Self {
@@ -110,7 +110,7 @@ impl InForce {
 }
 
 impl App {
-    /// Lets the config be put in force again while it is served: whenever its files change, and with each hangup.
+    /// Enables config reloads while the server runs: on SIGHUP and whenever its files change.
     #[must_use]
     pub(crate) fn reloading(mut self, origin: Origin, hangups: Hangups) -> Self {
         let reloader = Reloader::of(&mut self, origin);
@@ -120,7 +120,7 @@ impl App {
 
 impl Reloader {
     fn of(app: &mut App, origin: Origin) -> Self {
-        // Nobody but the reloader asks from now on.
+        // From now on only the reloader polls for discovered tools.
         let (own, discoveries) = (app.own.clone(), std::mem::take(&mut app.discoveries));
         let waiting = std::mem::take(&mut app.waiting);
         let (bridge, entrance) = (Arc::clone(&app.bridge), Arc::clone(&app.entrance));
@@ -153,14 +153,14 @@ impl Reloader {
         }
     }
 
-    /// Puts what backends offer now in force, and keeps it for the next start.
+    /// Applies the tools that backends offer now, and stores them for the next start.
     async fn offer(&mut self) {
         let catalog = self.discoveries.beside(&self.own, &self.origin.registry);
         self.bridge.offers.replace_catalog(catalog);
         self.discoveries.save(&*self.bridge.store, &self.own.tool_rules).await;
     }
 
-    /// Puts a backend in force that connected after an attempt had failed.
+    /// Applies the result of a connection attempt after an earlier failure.
     async fn attempted(&mut self, newly: Option<Newly>) {
         let Some(newly) = newly else {
             self.in_force.engines.set_unconnected(self.waiting.unconnected());
@@ -178,7 +178,7 @@ impl Reloader {
         self.offer().await;
     }
 
-    /// Calls these backends from now on.
+    /// Uses these backends for calls from now on.
     fn use_backends(&mut self, backends: Backends) {
         self.in_force.engines.replace(handles(&backends), self.in_force.max_calls);
         self.in_force.engines.set_unconnected(self.waiting.unconnected());
@@ -191,7 +191,7 @@ impl Reloader {
         let (file, registry, state_home) = (file.clone(), registry.clone(), state_home.clone());
         let Reading { config, sources } =
             blocking(move || config::read(&file, &registry, state_home.as_deref())).await;
-        // Refused or not, it is not read again before it changes again.
+        // Valid or not, the config is not read again before its files change.
         self.origin.sources = sources;
         let applied = match config {
             Ok(config) => self.apply(config).await,
@@ -214,7 +214,7 @@ impl Reloader {
         }
     }
 
-    /// Puts a config in force, or changes nothing.
+    /// Applies a config, or changes nothing.
     async fn apply(&mut self, mut config: Config) -> Result<Applied, AppError> {
         let InForce { parts, at_start, listen, store, .. } = &self.in_force;
         let applied = Applied {
@@ -225,14 +225,14 @@ impl Reloader {
         if *parts == config.parts {
             return Ok(applied);
         }
-        // It would do for a start, but it would also let anybody in who reaches the server.
+        // An empty config could start a server, but it would also admit everyone who can reach the server.
         if config.parts.is_empty() {
             let file = config.file.display();
             let message = "it says nothing, as a file does that is still being written; start the server again to serve \
                            such a config";
             return Err(AppError::Config(format!("{file}: {message}")));
         }
-        // The address that is listened on stays, and whoever could reach it must not be let in by a rule for another.
+        // The listen address stays. A rule for another address must not admit callers who can reach this one.
         config.listen_on(*listen).map_err(|error| {
             let file = config.file.display();
             AppError::Config(format!(
@@ -259,8 +259,8 @@ impl Reloader {
 
         self.discoveries.remember(&*self.bridge.store, &own.tool_rules).await;
 
-        // From here on nothing can fail. Who is shut out is so before anything else can be seen, and a tool is offered
-        // once there is what runs it.
+        // Nothing below can fail. Callers that lose access are shut out first. A tool is offered only after
+        // its backend is in use.
         self.entrance.replace(rules);
         self.waiting.turn_to(failed, &connector);
         self.discoveries.turn_to(wanted).await;
@@ -295,14 +295,14 @@ impl Applied {
     }
 }
 
-/// Does what may wait for a disk where that holds nobody up.
+/// Runs work that may wait for a disk on a thread for blocking calls.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    // It is not cancelled, so that it can only fail by a panic, which goes on here.
+    // The work is never cancelled, so it can only fail by a panic, which is resumed here.
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends, and this with it.
+            // The runtime is shutting down.
             Err(_) => std::future::pending().await,
         },
     }

@@ -1,4 +1,5 @@
-//! Serves: over HTTP or over stdio, with the loops beside it, until it is to stop. The one file that spawns.
+//! Serves over HTTP or stdio, with the loops in the background, until shutdown. The server's tasks are
+//! spawned here; invariant 5 in ARCHITECTURE.md lists the exceptions.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,11 +24,12 @@ use crate::notify::{Http, Notifier};
 use crate::scrape;
 use crate::tasks::reconciler::Reconciler;
 
-/// How long it may take to let go of what was cut off. A store that is away would not be heard of it.
+/// Time limit for releasing leases of aborted work, and for the last writes of the audit log. A store that is
+/// down must not delay the exit.
 const LET_GO_WITHIN: Duration = Duration::from_secs(2);
 
-/// Connections that the system holds for us before they are accepted: a crowd that comes at once is not turned away. (It
-/// holds fewer where it is told to: `net.core.somaxconn`.)
+/// Listen backlog: pending connections that the kernel keeps until they are accepted, so that a burst is not
+/// refused. (The kernel limits it to `net.core.somaxconn`.)
 const HELD: u32 = 4096;
 
 /// Listens on the config's address.
@@ -45,7 +47,7 @@ pub async fn listen(config: &Config) -> Result<TcpListener, AppError> {
     }
     let bound = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A server that is started again need not wait for what the one before left in the network.
+        // A restarted server need not wait for connections of the previous one in TIME_WAIT.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(HELD)
@@ -53,7 +55,7 @@ pub async fn listen(config: &Config) -> Result<TcpListener, AppError> {
     bound().map_err(|source| AppError::Listen { address, source })
 }
 
-/// Listens where the server's own numbers can be read, if the config wants that.
+/// Listens on the address of the metrics page, if the config has one.
 ///
 /// # Errors
 /// See [`AppError::Numbers`].
@@ -63,7 +65,7 @@ pub async fn listen_for_metrics(config: &Config) -> Result<Option<TcpListener>, 
 }
 
 impl App {
-    /// Lets what is counted be read on this listener while it serves.
+    /// Serves the metrics page on this listener while the server runs.
     #[must_use]
     pub(crate) fn showing_metrics(self, listener: Option<TcpListener>) -> Self {
         let Some((listener, (scraper, page))) = listener.zip(self.scraper) else {
@@ -73,8 +75,8 @@ impl App {
         Self { scraper: None, numbers: Some((listener, router)), ..self }
     }
 
-    /// Serves HTTP on a listener until `stop` is cancelled and, from then on, for as long as the config says that it
-    /// drains; then requests and engine calls in hand may finish, for as long as the config allows.
+    /// Serves HTTP on a listener until `stop` is cancelled and the configured drain time has passed. Then
+    /// requests and engine calls in progress may finish, up to the configured timeout.
     ///
     /// # Errors
     /// See [`AppError`].
@@ -137,7 +139,7 @@ impl App {
     }
 }
 
-/// Lets what is counted be read, if anybody may, until it is dropped.
+/// Serves the metrics page, if there is one, until the future is dropped.
 async fn show(numbers: Option<(TcpListener, Router)>) -> Infallible {
     if let Some((listener, router)) = numbers {
         let entrance = Arc::new(Entrance::new(Rules::plain()));
@@ -146,7 +148,7 @@ async fn show(numbers: Option<(TcpListener, Router)>) -> Infallible {
     std::future::pending().await
 }
 
-/// Leaves whoever sends requests here some time to see that it is to stop.
+/// Closes the server only after the drain time, so that load balancers and clients can notice the shutdown.
 async fn close_after(drain_for: Duration, stop: CancellationToken, closing: CancellationToken) -> Infallible {
     stop.cancelled().await;
     tokio::time::sleep(drain_for).await;
@@ -154,8 +156,8 @@ async fn close_after(drain_for: Duration, stop: CancellationToken, closing: Canc
     std::future::pending().await
 }
 
-/// Keeps the audit log while it is served, and says there when that begins and ends. What was told until then is written
-/// before it returns.
+/// Runs the audit writer while `served` runs, and records the start and the end in the log. Events recorded
+/// until then are written before it returns, within a time limit.
 async fn accounted<T, E>(
     audit: &Auditor,
     writer: Option<Writer>,
@@ -177,9 +179,9 @@ async fn accounted<T, E>(
     served
 }
 
-/// Serves with the loops beside it, and does what is to be done meanwhile. Once serving is over or `stop` is
-/// cancelled, all that is in hand has `stop_within` to end; `None` if it was cut off then. Either way nothing stays
-/// leased: another process acts on it at once.
+/// Serves with the loops and `meanwhile` in the background. Once serving ends or `stop` is cancelled, work in
+/// progress has `stop_within` to finish; returns `None` if it was aborted then. In both cases all leases are
+/// released, so that another process can continue immediately.
 async fn beside<T>(
     (reconciler, notifier): (Reconciler, Notifier<Http>),
     meanwhile: BoxFuture<'static, Infallible>,
@@ -188,7 +190,7 @@ async fn beside<T>(
     stop_within: Duration,
 ) -> Result<Option<T>, AppError> {
     let (stop_loops, leases) = (CancellationToken::new(), reconciler.leases());
-    // Two tasks: what the one has to do holds up nothing of the other.
+    // Two tasks, so that neither loop delays the other.
     let mut loops = spawn(reconciler.run(stop_loops.clone()));
     let mut notices = spawn(notifier.run(stop_loops.clone()));
     let mut serving = Box::pin(serving);
@@ -207,7 +209,8 @@ async fn beside<T>(
         stop_loops.cancel();
         let noticed = (&mut notices).await;
         (&mut loops).await.and(noticed).map_err(|_| AppError::Loops)?;
-        // The loops let go of everything when they ended; what was being sent then is let go of now.
+        // The loops released their leases when they ended. This releases the leases of notices that were
+        // being sent.
         leases.let_go().await;
         Ok(served)
     };
@@ -215,11 +218,11 @@ async fn beside<T>(
         Ok(served) => served.map(Some),
         Err(_) => {
             tracing::warn!("not everything ended in time: what is left is cut off, and let go of");
-            // In this order, so that nothing is leased any more when the leases are let go.
+            // In this order, so that nothing can acquire a lease after the release.
             drop(serving);
             for task in [loops, notices] {
                 task.abort();
-                // One that has ended was waited for above.
+                // A finished task was already awaited above.
                 if !task.is_finished() {
                     let _ = task.await;
                 }

@@ -1,5 +1,5 @@
-//! [`Waiting`]: connects again the backends that could not be connected, with backoff, until each is. It must not put a
-//! backend in force: the reloader does.
+//! [`Waiting`]: retries backends that could not be connected, with backoff, until each connects. It must not
+//! apply a backend; the reloader does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use super::connect::{Backends, Connector, Failed};
 use crate::config;
 use crate::tasks::reconciler::Unconnected;
 
-/// The first wait before another attempt. It doubles after each.
+/// First backoff. It doubles after each failure.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest wait.
+/// Longest backoff.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The backends that are not connected, each with its next attempt.
@@ -36,7 +36,7 @@ struct Attempt {
     connecting: BoxFuture<'static, Result<Arc<dyn Backend>>>,
 }
 
-/// A backend that an attempt connected.
+/// A backend that a retry connected.
 pub(super) struct Newly {
     pub(super) name: String,
     pub(super) backend: Arc<dyn Backend>,
@@ -44,7 +44,7 @@ pub(super) struct Newly {
 }
 
 impl Newly {
-    /// Puts it among those that are connected.
+    /// Adds it to the connected backends.
     ///
     /// # Errors
     /// See [`Connector::put`].
@@ -55,7 +55,8 @@ impl Newly {
 }
 
 impl Waiting {
-    /// Waits for these from now on, and for no others. How long one has failed already stays known.
+    /// Retries exactly these backends from now on. A backend that already failed before keeps the time of its
+    /// first failure.
     pub(super) fn turn_to(&mut self, failed: Vec<Failed>, connector: &Connector) {
         let before = std::mem::take(&mut self.0);
         for Failed { name, wanted, place, error } in failed {
@@ -76,7 +77,7 @@ impl Waiting {
         }
     }
 
-    /// Waits until an attempt ends: with a backend, or with another failure. It loses nothing if it is dropped.
+    /// Waits until an attempt ends: with a backend, or with `None` after another failure. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<Newly> {
         if self.0.is_empty() {
             return std::future::pending().await;
@@ -96,7 +97,7 @@ impl Waiting {
         }
     }
 
-    /// Attempts all of them now.
+    /// Attempts all of them immediately.
     pub(super) fn hurry(&mut self) {
         for (name, one) in &mut self.0 {
             one.failures = 0;
@@ -104,14 +105,14 @@ impl Waiting {
         }
     }
 
-    /// Takes back a backend that connected and cannot be put in force.
+    /// Schedules a retry for a backend that connected but cannot be applied.
     pub(super) fn refused(&mut self, newly: Newly, why: String) {
         let Newly { name, mut attempt, .. } = newly;
         attempt.failed(&name, why);
         self.0.insert(name, attempt);
     }
 
-    /// Why each is not connected, by its name.
+    /// Returns why each backend is not connected, by its name.
     pub(super) fn unconnected(&self) -> BTreeMap<String, Unconnected> {
         let one = |(name, attempt): (&String, &Attempt)| {
             (name.clone(), Unconnected { reason: attempt.reason.clone(), since: attempt.since })
@@ -121,7 +122,7 @@ impl Waiting {
 }
 
 impl Attempt {
-    /// Backs off, and logs a reason that is new.
+    /// Schedules a retry with backoff, and logs the reason if it changed.
     fn failed(&mut self, name: &str, reason: String) {
         self.failures = self.failures.saturating_add(1);
         let wait = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
@@ -133,7 +134,7 @@ impl Attempt {
     }
 }
 
-/// Connects a backend, after a while.
+/// Connects a backend after a delay.
 fn attempt(
     connector: &Connector,
     name: &str,

@@ -1,14 +1,14 @@
-//! Files of the log that are put aside: their names, and how many are kept. Each has a number higher than those before, whatever
-//! is in it. It must not read them.
+//! Rotated files of the audit log: their names and their retention. Each has a higher number than the files
+//! before, whatever it contains. This module must not read their content.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How many digits a number has, so that names are in the order of numbers.
+/// The number of digits in a name, so that names sort in numeric order.
 const DIGITS: usize = 20;
 
-/// The files of a log that were put aside, the oldest first.
+/// Returns the rotated files of a log, the oldest first.
 ///
 /// # Errors
 /// If its folder cannot be read.
@@ -25,10 +25,11 @@ pub fn all(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Puts the file aside, and says under which name. Whoever calls it holds the log's lock, so that nobody takes the number first.
+/// Rotates the file, and returns its new name. The caller must own the log's lock, so that no other process
+/// uses the same number.
 ///
 /// # Errors
-/// If it cannot be moved.
+/// If it cannot be renamed.
 pub(super) fn put(path: &Path) -> io::Result<String> {
     let last = all(path)?.last().and_then(|file| number(path, file)).unwrap_or(0);
     let aside = beside(path, &format!("{:0DIGITS$}", last.saturating_add(1)));
@@ -36,10 +37,11 @@ pub(super) fn put(path: &Path) -> io::Result<String> {
     Ok(aside.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Deletes the oldest, so that so many are left. That one goes which was written to within `meant` is told the log: somebody fills it.
+/// Deletes the oldest files, so that `most` remain. It warns in the server log about a deleted file that was
+/// written to within `meant`: the log grows unusually fast.
 ///
 /// # Errors
-/// If one cannot be deleted.
+/// If a file cannot be deleted.
 pub(super) fn keep(path: &Path, most: usize, meant: Duration) -> io::Result<()> {
     let files = all(path)?;
     let old = files.len().saturating_sub(most);
@@ -57,7 +59,7 @@ pub(super) fn keep(path: &Path, most: usize, meant: Duration) -> io::Result<()> 
     Ok(())
 }
 
-/// A file beside the log.
+/// Returns the path of a file next to the log.
 pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -65,7 +67,7 @@ pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The number that a file of this log was put aside under.
+/// Returns the number of a rotated file of this log.
 fn number(log: &Path, file: &Path) -> Option<u64> {
     let begins = format!("{}.", log.file_name()?.to_str()?);
     let digits = file.file_name()?.to_str()?.strip_prefix(&begins)?;

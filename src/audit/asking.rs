@@ -1,5 +1,6 @@
-//! Who asks, from where and by which request, for as long as the request is answered: what is told of it says so by itself, and
-//! no verb has to hand it on. It lies beside the work, as a span does, and decides nothing.
+//! The context of the current request: caller, address and request ids. It is task-local while the request
+//! is handled, like a tracing span, so that audit lines contain it without being passed through the
+//! operations. It decides nothing.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,52 +16,52 @@ tokio::task_local! {
     static ASKING: Arc<Asking>;
 }
 
-/// What sessions are named by in lines.
+/// The domain of session digests in lines.
 const SESSION: &str = "audit session";
 
-/// Who asks, and by which request.
+/// The context of a request.
 #[derive(Debug, Default)]
 pub struct Asking {
-    /// Who; nobody in particular before they were let in.
+    /// The authenticated caller; `None` before authentication.
     pub principal: Option<Principal>,
-    /// An operator's name, where one works at a terminal.
+    /// An operator's name, for a command at a terminal.
     pub operator: Option<String>,
     /// The request's method.
     pub method: Option<String>,
-    /// Its id.
+    /// Its JSON-RPC id.
     pub id: Option<String>,
-    /// What names its session within the server.
+    /// The server's internal id of its session.
     pub session: Option<String>,
     /// Its trace, as a `traceparent`.
     pub trace: Option<String>,
-    /// Set once something of it was told.
+    /// Set once an audit line was recorded for it.
     told: AtomicBool,
-    /// Set once something of it was told that there was no room for.
+    /// Set once an audit line for it was lost because the queue was full.
     lost: AtomicBool,
 }
 
 impl Asking {
-    /// Somebody who was let in.
+    /// Creates the context of an authenticated caller.
     pub fn of(principal: &Principal) -> Self {
         Self { principal: Some(principal.clone()), ..Self::default() }
     }
 
-    /// An operator at a terminal of this machine.
+    /// Creates the context of an operator at a terminal of this machine.
     pub fn operator(name: String) -> Self {
         Self { operator: Some(name), ..Self::default() }
     }
 
-    /// Does the work of this request.
+    /// Runs a future in the context of this request.
     pub fn within<F: Future>(self: &Arc<Self>, work: F) -> TaskLocalFuture<Arc<Self>, F> {
         ASKING.scope(Arc::clone(self), work)
     }
 
-    /// Does something at once for this request.
+    /// Runs a closure in the context of this request.
     pub fn while_doing<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
         ASKING.sync_scope(Arc::clone(self), work)
     }
 
-    /// Who asks here, if anybody does: what a process does by itself nobody asked for.
+    /// Returns the current context; `None` for work that the process does by itself.
     pub(super) fn here() -> Option<Arc<Self>> {
         ASKING.try_with(Arc::clone).ok()
     }
@@ -73,12 +74,12 @@ impl Asking {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// True if there was no room for something that was told of it since this was asked last.
+    /// Returns true if a line for it was lost since the last call.
     pub(super) fn take_lost(&self) -> bool {
         self.lost.swap(false, Ordering::Relaxed)
     }
 
-    /// True if something of it was told since this was asked last.
+    /// Returns true if a line for it was recorded since the last call.
     pub(super) fn take_told(&self) -> bool {
         self.told.swap(false, Ordering::Relaxed)
     }

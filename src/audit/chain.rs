@@ -1,33 +1,33 @@
-//! The chain: each line names the hash of the one before and bears its own, so that a line that was changed, removed,
-//! moved or put in between shows. Pure: it must not know where lines are kept or what they tell.
+//! The hash chain: each line contains the hash of the line before and its own. So a changed, removed, moved
+//! or inserted line is detectable. Pure: it must not know where lines are stored or what they mean.
 //!
-//! A line is one JSON object. Its last field is `hash`, in 64 hexadecimal digits: the SHA-256 of the line without that
-//! field, or its HMAC-SHA-256 where there is a key. Nothing has to be brought into a canonical form for that, since the very
+//! A line is one JSON object. Its last field is `hash`, in 64 hexadecimal digits: the SHA-256 of the line
+//! without that field, or its HMAC-SHA-256 if there is a key. No canonical form is needed, since the exact
 //! bytes are hashed.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-/// What the first line of a chain names as the hash before it.
+/// The previous hash in the first line of a chain.
 pub const NOTHING: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// What stands before the hash at the end of a line.
+/// The text before the hash at the end of a line.
 const BEFORE: &str = ",\"hash\":\"";
-/// The same, after it.
+/// The text after it.
 const AFTER: &str = "\"}";
 
-/// What hashes are made with. It prints nothing of a key.
+/// The key of the hashes. Its debug output does not reveal it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Key(Option<[u8; 32]>);
 
 impl Key {
-    /// The key that this secret stands for. It must be long and random.
+    /// Derives the key from a secret, which must be long and random.
     pub fn of(secret: &str) -> Self {
         Self(Some(Sha256::new().chain_update(b"taskbridge audit").chain_update(secret).finalize().into()))
     }
 
-    /// True if somebody who has no key cannot make the hashes.
+    /// Returns true if the hashes cannot be made without a secret.
     pub fn is_secret(&self) -> bool {
         self.0.is_some()
     }
@@ -46,34 +46,34 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// The SHA-256 of some bytes in hexadecimal.
+/// Returns the SHA-256 of some bytes in hexadecimal.
 pub fn digest(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
-/// Where a chain ends for now.
+/// The current end of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Names the chain: random.
+    /// The random id of the chain.
     pub chain: String,
-    /// The number of its last line; 0 before there is one.
+    /// The number of its last line; 0 for an empty chain.
     pub seq: u64,
     /// The hash of its last line.
     pub hash: String,
 }
 
 impl Head {
-    /// A chain without a line.
+    /// Creates the head of an empty chain.
     pub fn new(chain: String) -> Self {
         Self { chain, seq: 0, hash: NOTHING.to_owned() }
     }
 
-    /// Makes a line of an object in JSON that has at least one field, and ends here from then on.
+    /// Turns a JSON object with at least one field into the next line, and advances the head.
     #[must_use]
     pub fn link(&mut self, key: &Key, object: &str) -> String {
         let fields = object.strip_suffix('}').unwrap_or(object);
         let (chain, seq, prev) = (&self.chain, self.seq + 1, &self.hash);
-        // The name of a chain is hexadecimal: nothing of it needs an escape.
+        // A chain id is hexadecimal, so it needs no escaping.
         let open = format!("{fields},\"chain\":\"{chain}\",\"seq\":{seq},\"prev\":\"{prev}\"");
         let hash = key.hash(format!("{open}}}").as_bytes());
         let line = format!("{open}{BEFORE}{hash}{AFTER}");
@@ -82,24 +82,24 @@ impl Head {
     }
 }
 
-/// A line that was read.
+/// A parsed line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The chain that it says it is of, and its place there.
+    /// Its chain, number and hash, as the line states them.
     pub at: Head,
-    /// The hash that it names as the one before.
+    /// The hash of the line before, as the line states it.
     pub prev: String,
-    /// What it tells of.
+    /// The kind of event.
     pub event: String,
-    /// When that was.
+    /// The time of the event.
     pub time: String,
-    /// What it says beside.
+    /// The fields that are specific to the kind.
     pub detail: serde_json::Value,
-    /// True if it bears the hash that this key gives it.
+    /// True if its hash is correct for this key.
     pub is_whole: bool,
 }
 
-/// The fields of a line that matter here. One that stands there twice makes it unreadable.
+/// The fields that are needed here. A duplicate field makes the line unreadable.
 #[derive(Deserialize)]
 struct Fields {
     time: String,
@@ -111,7 +111,7 @@ struct Fields {
     prev: String,
 }
 
-/// Reads a line without its end. `None` if it is none of an audit log.
+/// Parses a line without its line break. Returns `None` if it is not a line of an audit log.
 pub fn read(key: &Key, line: &str) -> Option<Line> {
     let (open, hash) = line.strip_suffix(AFTER)?.rsplit_once(BEFORE)?;
     let object = format!("{open}}}");

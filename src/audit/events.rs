@@ -1,4 +1,5 @@
-//! What is told of tasks, as lines: which fields say it. It must not know where lines go, nor how many are too many.
+//! The conversion of task events into audit lines. It must not know where lines are stored, nor decide how
+//! many are too many.
 
 use serde_json::{Value, json};
 
@@ -8,12 +9,12 @@ use crate::tasks::audit::{Event, Part};
 use crate::tasks::store::Held;
 use crate::tasks::task::{Job, Outcome, Task, TaskId};
 
-/// Digests of ids of tasks, and of arguments, are of a kind of their own.
+/// Digests of task ids and of arguments have separate domains.
 const TASK: &str = "audit task";
 const ARGUMENTS: &str = "audit arguments";
 
 impl Auditor {
-    /// Tells of something. False if there was too much of it.
+    /// Records an event. Returns false if its line was suppressed because of its rate.
     pub(super) fn told(&self, event: &Event<'_>) -> bool {
         match *event {
             Event::Created(task) => {
@@ -91,7 +92,7 @@ impl Auditor {
         self.means.seal.digest(&[ARGUMENTS, &arguments.to_string()])
     }
 
-    /// What is told of a task.
+    /// Creates an entry about a task.
     fn about(&self, kind: Kind, outcome: &'static str, task: &Task) -> Entry {
         let mut entry = self.entry(kind, outcome);
         entry.task = Some(self.task_of(task));

@@ -1,6 +1,7 @@
-//! The log as a file: lines are put at its end, under a lock that whoever writes into the same log takes, too (a server and an
-//! operator's command), so that they make one chain. When it is full or old it is put aside, and the chain goes on in a new one.
-//! It must not know what lines tell, and it blocks: its caller sees to that.
+//! The audit log as a file. Lines are appended under a lock that all writers of the log share (a server and
+//! an operator's command), so that they make one chain. A file that is full or old is rotated, and the chain
+//! continues in a new one. This module must not know what lines mean. It blocks: its caller must run it on a
+//! blocking thread.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -19,44 +20,45 @@ use super::record::{Entry, Kind};
 use super::tail::{first_line, tail};
 use crate::clock::{self, Clock, Entropy};
 
-/// Where the log is, and when another file is begun.
+/// The location of the log and its rotation limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// It is put aside once it is as large as this.
+    /// It is rotated when it reaches this size.
     pub max_bytes: u64,
-    /// It is put aside once its first line is as old as this.
+    /// It is rotated when its first line reaches this age.
     pub max_age: Duration,
-    /// So many files that were put aside are kept.
+    /// The number of rotated files to keep.
     pub keep_files: usize,
-    /// Whether lines are on the disk before anybody hears that they are written.
+    /// Whether lines are synced to disk before their write is confirmed.
     pub syncs: bool,
 }
 
-/// What lines of the log's own are made with.
+/// The dependencies for lines of the log itself.
 #[derive(Clone)]
 pub struct Tools {
-    /// Makes the hashes.
+    /// The key of the hashes.
     pub key: Key,
-    /// The time.
+    /// The clock for the time of a line.
     pub clock: Arc<dyn Clock>,
-    /// Names of chains.
+    /// The random source for chain ids.
     pub entropy: Arc<dyn Entropy>,
-    /// Who writes.
+    /// The id of the writing process.
     pub replica: String,
 }
 
 impl Tools {
-    /// A line of the log's own.
+    /// Returns a line of the log itself.
     pub(super) fn own(&self, kind: Kind, detail: Value) -> String {
         let mut entry = Entry::new(self.clock.now().to_string(), &self.replica, kind, "ok");
         entry.detail = detail;
         entry.object()
     }
 
-    /// The chain goes on from this line; where it does not bear a hash of our key, another one begins.
-    /// `ours` is where this process left it: if the line says less, somebody has cut it, and that shall show.
+    /// Returns the head that continues after this line. If the line's hash does not match our key, a new
+    /// chain begins. `ours` is the head that this process wrote last. If the line has a lower number, the
+    /// log was truncated, and the chain continues from `ours` so that this shows.
     pub(super) fn goes_on(&self, last: Option<&str>, ours: Option<&Head>, own: &mut Vec<String>) -> Head {
         let last = last.map(|last| chain::read(&self.key, last));
         let cut = |at: &Head| ours.filter(|ours| ours.chain == at.chain && ours.seq > at.seq);
@@ -77,13 +79,13 @@ impl Tools {
         }
     }
 
-    /// A chain that nobody began yet.
+    /// Returns the head of a new chain.
     pub(super) fn fresh(&self) -> Head {
         Head::new(data_encoding::HEXLOWER.encode(&clock::random::<8>(&*self.entropy)))
     }
 }
 
-/// The file as this process left it.
+/// The state of the file after the last write of this process.
 struct Left {
     file: File,
     /// False for a pipe or a device.
@@ -100,22 +102,23 @@ pub struct FileLog {
     place: Place,
     tools: Tools,
     left: Option<Left>,
-    /// Where this process left the chain. If the file says less, somebody has cut it, and that shall show.
+    /// The head that this process wrote last. If the file ends earlier, it was truncated, and that must
+    /// show.
     ours: Option<Head>,
 }
 
 impl FileLog {
-    /// Nothing is opened yet.
+    /// Creates the log without opening the file.
     pub fn new(place: Place, tools: Tools) -> Self {
         Self { place, tools, left: None, ours: None }
     }
 
-    /// Puts lines at the end: all of them or, when that fails, none, as far as the file can be cut back.
+    /// Appends lines: all of them or, after a failure, none, as far as the file can be truncated.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn append(&mut self, objects: &[String]) -> io::Result<()> {
-        // What is no file (a pipe, a device) is written without a lock, and never put aside.
+        // A pipe or a device is written without a lock, and never rotated.
         let is_file = match std::fs::metadata(&self.place.path) {
             Ok(metadata) => metadata.is_file(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
@@ -124,7 +127,7 @@ impl FileLog {
         let _lock = if is_file { Some(self.lock()?) } else { None };
         let done = self.append_locked(objects, is_file);
         if done.is_err() {
-            // What it is now has to be looked at again.
+            // The state of the file is unknown now, so the next call reads it again.
             self.left = None;
         }
         done
@@ -132,8 +135,8 @@ impl FileLog {
 
     fn append_locked(&mut self, objects: &[String], is_file: bool) -> io::Result<()> {
         let (mut left, mut own) = self.open(is_file)?;
-        // Of each file all lines are of one key, so that `verify` can be given it. What has to be said of the end of this one
-        // is said in it, and it is put aside the next time.
+        // All lines of a file use one key, so that `verify` can be given that key. Lines about the end of
+        // this file are written into it, and it is rotated the next time.
         let (is_torn, is_of_another) = (own.len() > 1, left.head.seq == 0 && left.length > 0);
         if is_file && !is_torn && (is_of_another || self.is_over(&left)) {
             let (next, rotated) = self.put_aside(left)?;
@@ -143,7 +146,7 @@ impl FileLog {
         let mut head = left.head.clone();
         let mut text = Vec::new();
         for object in own.iter().chain(objects) {
-            // A torn line has no end: it is given one, and told of.
+            // An empty object completes a torn line with a line break; a `log.torn` line about it follows.
             if object.is_empty() {
                 text.push(b'\n');
                 continue;
@@ -156,7 +159,8 @@ impl FileLog {
             false => Ok(()),
         });
         if let Err(error) = written {
-            // Half of it would be told twice when it is written again. Where that fails, it is seen as torn.
+            // A partial write would be repeated by the retry. If the truncation fails, the line is later
+            // detected as torn.
             let _ = left.file.set_len(left.length);
             return Err(error);
         }
@@ -167,7 +171,7 @@ impl FileLog {
         Ok(())
     }
 
-    /// Nobody else writes into this log as long as this is held.
+    /// Acquires the lock that excludes all other writers of this log.
     fn lock(&self) -> io::Result<File> {
         let file = private()
             .create(true)
@@ -183,7 +187,7 @@ impl FileLog {
         left.length >= self.place.max_bytes || self.tools.clock.now().since(since) >= self.place.max_age
     }
 
-    /// The file as it is now, with the lines that have to be written first.
+    /// Opens the file, and returns its state with the lines that must be written first.
     fn open(&mut self, is_file: bool) -> io::Result<(Left, Vec<String>)> {
         if let Some(left) = self.left.take()
             && left.is_file == is_file
@@ -218,7 +222,7 @@ impl FileLog {
         Ok((left(file, head, first), own))
     }
 
-    /// Puts the file aside and begins another.
+    /// Rotates the file and creates a new one.
     fn put_aside(&self, left: Left) -> io::Result<(Left, Vec<String>)> {
         let name = aside::put(&self.place.path)?;
         let file = private().read(true).append(true).create(true).open(&self.place.path)?;
@@ -229,7 +233,7 @@ impl FileLog {
         Ok((Left { file, is_file: true, inode, length: 0, head: left.head, first: None }, own))
     }
 
-    /// The last line of the newest file that was put aside.
+    /// Returns the last line of the newest rotated file.
     fn newest_aside(&self) -> io::Result<Option<String>> {
         let Some(newest) = aside::all(&self.place.path)?.pop() else { return Ok(None) };
         let mut file = File::open(newest)?;
@@ -238,7 +242,7 @@ impl FileLog {
     }
 }
 
-/// For its user alone.
+/// Returns options that create files with access for their owner only.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
@@ -249,7 +253,7 @@ fn is_as_left(path: &Path, left: &Left) -> bool {
     std::fs::metadata(path).is_ok_and(|now| now.ino() == left.inode && now.len() == left.length)
 }
 
-/// The moment that a line names.
+/// Parses the time of a line.
 fn moment(time: &str) -> Option<Timestamp> {
     let time: jiff::Timestamp = time.parse().ok()?;
     Some(Timestamp::from_millis(time.as_millisecond()))
@@ -357,7 +361,8 @@ mod tests {
         let text = std::fs::read_to_string(&place.path).unwrap();
         let began = text.lines().next().unwrap();
         assert!(began.contains("log.began") && began.contains("\"after\":{"), "{began}");
-        // What was before is whole by itself, and stays: it is not taken for the oldest because its numbers are higher.
+        // The earlier lines are a valid log by themselves, and stay. Their file is not taken for the oldest,
+        // although their numbers are higher.
         let [before] = &aside::all(&place.path).unwrap()[..] else { panic!("one file of each key") };
         let mut verifier = Verifier::new(Key::default(), []);
         for line in std::fs::read_to_string(before).unwrap().lines() {

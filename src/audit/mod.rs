@@ -1,7 +1,7 @@
-//! The audit log: one line for everything that somebody must be able to account for, chained so that what was changed or
-//! removed shows. [`Auditor`] makes lines of what it is told and hands them to the [`Writer`]; docs/audit.md says what
-//! they hold. It must not change what happens, but for one thing: where the config says that nothing may be done untold,
-//! it says so before it is done.
+//! The audit log: one line for each event that must be accountable, in a hash chain that reveals changes and
+//! removals. [`Auditor`] turns events into lines and passes them to the [`Writer`]; docs/audit.md describes
+//! the lines. It must not change what happens, with one exception: with `on_failure = "refuse"`, an
+//! operation that cannot be recorded is refused before it is done.
 
 mod aside;
 mod asking;
@@ -43,42 +43,42 @@ use crate::tasks::audit::{self as core, Audit, Event, Lines, Wish};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Owner, Task};
 
-/// What the config says of the audit log.
+/// The audit settings of the config.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The file that it is written to.
+    /// The file to write to.
     pub file: Option<Place>,
-    /// Whether it is written to standard output.
+    /// Whether lines are written to standard output.
     pub stdout: bool,
-    /// How long the store keeps it, if it is written there.
+    /// The retention in the store, if lines are written there.
     pub store: Option<Duration>,
-    /// What the chain is made with.
+    /// The key of the hash chain.
     pub key: chain::Key,
-    /// Whether nothing may be done that cannot be told of.
+    /// Whether operations are refused that cannot be recorded.
     pub refuses: bool,
 }
 
 impl Settings {
-    /// True if it is kept anywhere.
+    /// Returns true if lines are written anywhere.
     pub fn is_on(&self) -> bool {
         self.file.is_some() || self.stdout || self.store.is_some()
     }
 }
 
-/// What lines are made with.
+/// The dependencies of the auditor.
 #[derive(Clone)]
 pub struct Means {
     /// Makes digests.
     pub seal: Seal,
-    /// The time.
+    /// The clock for the time of a line.
     pub clock: Arc<dyn Clock>,
-    /// Names of chains.
+    /// The random source for chain ids.
     pub entropy: Arc<dyn Entropy>,
-    /// Who writes.
+    /// The id of the writing process.
     pub replica: String,
 }
 
-/// Takes what happens.
+/// The receiver of audit events.
 pub struct Auditor {
     means: Means,
     refuses: bool,
@@ -89,7 +89,7 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// One that keeps nothing: it counts, and the log has its lines.
+    /// Creates an auditor that writes no lines: it counts events, and the server log still has them.
     pub fn off(means: Means) -> Self {
         Self {
             means,
@@ -101,8 +101,8 @@ impl Auditor {
         }
     }
 
-    /// One that keeps lines where the config says, by the writer that comes with it.
-    /// `lines` is the store, for a log that is kept there.
+    /// Creates an auditor for these settings, with the writer that stores its lines. `lines` is the store,
+    /// for a log that is kept there.
     pub fn new(settings: &Settings, means: Means, lines: Arc<dyn Lines>) -> (Self, Option<Writer>) {
         if !settings.is_on() {
             return (Self::off(means), None);
@@ -118,21 +118,21 @@ impl Auditor {
         (auditor, Some(writer))
     }
 
-    /// How often each kind of event was, since the process began.
+    /// Returns the number of events of each kind since the process started.
     pub fn counts(&self) -> impl Iterator<Item = (Kind, u64)> + '_ {
         Kind::ALL.iter().zip(&self.counts).map(|(kind, count)| (*kind, count.load(Ordering::Relaxed)))
     }
 
-    /// How often a place could not be written to.
+    /// Returns the number of failed writes to a sink.
     pub fn failures(&self) -> u64 {
         self.shared.failures.load(Ordering::Relaxed)
     }
 
-    /// A request is about to be answered. Where nothing may be done untold, it returns once all that was told of it is on
-    /// record.
+    /// Flushes the audit lines of a request before its response. If the config requires records, it returns
+    /// once all of its lines are written.
     ///
     /// # Errors
-    /// If it cannot be put on record.
+    /// If a line cannot be written.
     pub async fn answers(&self, asking: &Asking) -> Result<(), StoreError> {
         if asking.take_lost() && self.refuses {
             return Err(cannot());
@@ -143,10 +143,11 @@ impl Auditor {
         }
     }
 
-    /// Something is about to be handed to whoever asks here, before their request is answered; else as [`Self::answers`].
+    /// Flushes the audit lines of the current request before data is sent to its caller ahead of the
+    /// response. Otherwise like [`Self::answers`].
     ///
     /// # Errors
-    /// If what was told of it cannot be put on record.
+    /// If a line cannot be written.
     pub async fn hands_over(&self) -> Result<(), StoreError> {
         match Asking::here() {
             Some(asking) => self.answers(&asking).await,
@@ -154,7 +155,7 @@ impl Auditor {
         }
     }
 
-    /// Somebody was not let in.
+    /// Records a failed authentication.
     pub fn auth_failed(&self, address: Option<IpAddr>, why: &str) {
         let mut entry = self.entry(Kind::AuthFailed, "denied");
         entry.from = Some(From { by: "http", address: address.map(|address| address.to_string()) });
@@ -162,7 +163,7 @@ impl Auditor {
         self.tell(Kind::AuthFailed, entry, &subject(None, address));
     }
 
-    /// Somebody may not do what they asked for.
+    /// Records an operation that the caller may not do.
     pub fn denied(&self, tool: Option<&str>, why: &str) {
         let mut entry = self.entry(Kind::CallDenied, "denied");
         entry.tool = tool.map(capped);
@@ -170,24 +171,24 @@ impl Auditor {
         self.tell_of_asker(Kind::CallDenied, entry, "");
     }
 
-    /// Somebody asked for more than they may.
+    /// Records a request beyond a limit.
     pub fn exceeded(&self, limit: &str) {
         let mut entry = self.entry(Kind::LimitExceeded, "refused");
         entry.detail = json!({"limit": capped(limit)});
         self.tell_of_asker(Kind::LimitExceeded, entry, "");
     }
 
-    /// The process does something by itself.
+    /// Records an action of the server itself.
     pub fn server(&self, kind: Kind, outcome: &'static str, detail: Value) {
         let mut entry = self.entry(kind, outcome);
         entry.detail = detail;
         self.tell(kind, entry, "");
     }
 
-    /// An operator is about to change a task by hand.
+    /// Records that an operator is about to change a task.
     ///
     /// # Errors
-    /// If that must be on record and cannot be.
+    /// If the config requires the record and it cannot be written.
     pub async fn operated(&self, command: &str, task: &Task) -> Result<(), StoreError> {
         let mut entry = self.entry(Kind::OperatorActed, "ok");
         entry.task = Some(self.task_of(task));
@@ -196,10 +197,10 @@ impl Auditor {
         if self.refuses { self.settled().await } else { Ok(()) }
     }
 
-    /// Waits until all that was told is written.
+    /// Waits until all recorded lines are written.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If a line cannot be written.
     pub async fn settled(&self) -> Result<(), StoreError> {
         let Some(queue) = &self.queue else { return Ok(()) };
         let (told, hears) = oneshot::channel();
@@ -207,7 +208,7 @@ impl Auditor {
         if is_written { Ok(()) } else { Err(cannot()) }
     }
 
-    /// Something that nobody here asked for.
+    /// Creates an entry without a caller.
     fn unasked(&self, kind: Kind, outcome: &'static str) -> Entry {
         Entry::new(self.means.clock.now().to_string(), &self.means.replica, kind, outcome)
     }
@@ -222,7 +223,8 @@ impl Auditor {
         entry
     }
 
-    /// Tells of what somebody does again and again, maybe. True if there was not too much of it to be told.
+    /// Records an event of the current caller that may repeat often. Returns false if its line was
+    /// suppressed because of its rate.
     fn tell_of_asker(&self, kind: Kind, entry: Entry, what: &str) -> bool {
         let asking = Asking::here();
         let owner = asking.as_ref().and_then(|asking| asking.principal.as_ref()).filter(|by| by.identified);
@@ -231,7 +233,8 @@ impl Auditor {
         self.tell(kind, entry, format!("{subject} {what}").trim_end())
     }
 
-    /// Counts it, and hands it to the writer unless there was too much of the kind: then it is false.
+    /// Counts the event, and writes its line unless the rate of its kind is too high. Returns false in that
+    /// case.
     fn tell(&self, kind: Kind, entry: Entry, subject: &str) -> bool {
         self.count(kind);
         let Some(pattern) = Pattern::of(kind) else {
@@ -241,7 +244,7 @@ impl Auditor {
         let (Judged { writes, is_first }, over) =
             self.suspects.lock().count(pattern, subject, self.means.clock.now());
         for Over { pattern, subject, count } in over {
-            // Whoever asks now only happens to be here when somebody else's window is over.
+            // The current caller is not involved in the window of another subject.
             let entry = self.unasked(Kind::Suspicion, "over");
             self.hand(self.suspicious(entry, pattern, &subject, count));
         }
@@ -274,7 +277,7 @@ impl Auditor {
         }
     }
 
-    /// Hands on what whoever asks here has done.
+    /// Writes a line about the current caller.
     fn write(&self, entry: Entry) {
         if self.queue.is_none() {
             return;
@@ -288,10 +291,11 @@ impl Auditor {
         }
     }
 
-    /// Hands a line to the writer. False if it is lost.
+    /// Queues a line for the writer. Returns false if it is lost.
     fn hand(&self, entry: Entry) -> bool {
         let Some(queue) = &self.queue else { return true };
-        // Memory has an end: what a disk cannot keep up with is counted, and the log says how much it was.
+        // The queue is bounded: lines beyond it are counted as lost, and a line of the log reports their
+        // number.
         let is_lost = self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING
             || queue.send(Handed::Line(entry.object())).is_err();
         if is_lost {
@@ -306,7 +310,7 @@ impl Auditor {
 impl Audit for Auditor {
     fn note(&self, event: Event<'_>) {
         let is_told = self.told(&event);
-        // What goes on and on fills the log of the server no more than this one.
+        // The rate limit of lines applies to the server log as well.
         if is_told {
             core::log(event);
         }
@@ -338,13 +342,13 @@ impl Audit for Auditor {
     }
 }
 
-/// Why nothing is done.
+/// Returns the error for an operation that is refused.
 fn cannot() -> StoreError {
     let why = "the audit log cannot be written, and nothing may be done untold ([audit] on_failure)";
     StoreError::Unavailable(why.to_owned())
 }
 
-/// Whose events are counted together.
+/// Returns the subject under which events are counted.
 fn subject(owner: Option<&Owner>, address: Option<IpAddr>) -> String {
     match (owner, address) {
         (Some(owner), _) => format!("owner {}", owner.as_str()),

@@ -1,34 +1,34 @@
-//! What a line says: the kinds of events, and the fields beside. The schema is documented in docs/audit.md and held in
-//! docs/audit.schema.json. It must not know where lines go.
+//! The fields of an audit line and the kinds of events. The schema is documented in docs/audit.md and
+//! defined in docs/audit.schema.json. This module must not know where lines are stored.
 //!
-//! Arguments, answers, results, credentials and whole ids of tasks never stand in a line. What a caller may choose is cut
-//! to a length, and JSON escapes what would begin another line.
+//! Arguments, answers, results, credentials and complete task ids never appear in a line. Text that a caller
+//! can choose is truncated, and JSON escapes line breaks in it.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// The version of what lines look like. Fields may be added under the same one.
+/// The version of the line format. Fields may be added without a new version.
 pub const VERSION: u32 = 1;
 
-/// The most characters of a field that somebody outside can choose.
+/// The maximum number of characters of a field that an external party can choose.
 const LONGEST: usize = 200;
 
-/// Stands where something was cut off.
+/// The mark at the end of a truncated text.
 const CUT: char = '…';
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])* $kind:ident => $name:literal,)*) => {
-        /// What happened.
+        /// The kind of an event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Kind {
             $($(#[doc = $doc])* $kind,)*
         }
 
         impl Kind {
-            /// All of them.
+            /// All kinds.
             pub const ALL: &[Kind] = &[$(Kind::$kind,)*];
 
-            /// Its name in a line.
+            /// Returns its name in a line.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Kind::$kind => $name,)*
@@ -39,43 +39,43 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The server begins to serve.
+    /// The server starts to serve.
     ServerStarted => "server.started",
-    /// It has stopped in order.
+    /// The server has shut down cleanly.
     ServerStopped => "server.stopped",
-    /// Another config is in force, or was refused.
+    /// A new config is in force, or was refused.
     ConfigReloaded => "config.reloaded",
-    /// Something is about to be done that must not be done untold (`on_failure = "refuse"`).
+    /// An operation that requires a record is about to be done (`on_failure = "refuse"`).
     CallReceived => "call.received",
-    /// A call made a task.
+    /// A call created a task.
     TaskCreated => "task.created",
-    /// The engine has the job of a task.
+    /// The engine accepted the job of a task.
     TaskStarted => "task.started",
     /// A task has ended.
     TaskEnded => "task.ended",
-    /// Somebody wants a task cancelled.
+    /// A caller requested the cancellation of a task.
     TaskCancelled => "task.cancelled",
     /// A question of a job was answered.
     QuestionAnswered => "question.answered",
-    /// A client stands elsewhere with a task of its own that it made of a question.
+    /// A client reported a new stage of a task that it created for a question.
     ClientTask => "client.task",
-    /// Somebody was given the result of a task.
+    /// A caller read the result of a task.
     ResultRead => "result.read",
-    /// Somebody was given what a job printed.
+    /// A caller read the output of a job.
     LogRead => "log.read",
-    /// Somebody was given a file that a job left.
+    /// A caller read a file that a job left.
     ArtifactRead => "artifact.read",
-    /// Somebody asked for a task that they do not have.
+    /// A caller asked for a task that they do not have.
     LookupFailed => "lookup.failed",
-    /// Somebody may not do what they asked for.
+    /// A caller tried an operation that they may not do.
     CallDenied => "call.denied",
-    /// Somebody was not let in.
+    /// A caller failed to authenticate.
     AuthFailed => "auth.failed",
-    /// Somebody asked for more than they may.
+    /// A caller exceeded a limit.
     LimitExceeded => "limit.exceeded",
-    /// An operator changed a task by hand.
+    /// An operator changed a task.
     OperatorActed => "operator.acted",
-    /// One owner or address does again and again what guessers do.
+    /// One owner or address repeats what suggests guessing.
     Suspicion => "suspicion",
     /// A chain begins.
     LogBegan => "log.began",
@@ -87,26 +87,26 @@ kinds! {
     LogLost => "log.lost",
 }
 
-/// One line, but for its place in the chain.
+/// One line, without its fields of the chain.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
     /// The version of the schema.
     pub version: u32,
-    /// When, by the machine's clock.
+    /// The time of the event, by the machine's clock.
     pub time: String,
-    /// The process that tells.
+    /// The process that recorded the event.
     pub replica: String,
-    /// What happened.
+    /// The kind of event.
     pub event: &'static str,
-    /// How it came out.
+    /// The outcome.
     pub outcome: &'static str,
-    /// Who did it.
+    /// The caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<Who>,
-    /// From where.
+    /// The origin of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<From>,
-    /// By which request.
+    /// The request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
     /// The tool.
@@ -118,50 +118,50 @@ pub struct Entry {
     /// The task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskName>,
-    /// What runs it.
+    /// The engine that runs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<Engine>,
-    /// What is particular to the kind.
+    /// The fields that are specific to the kind.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub detail: Value,
 }
 
-/// Who did it.
+/// The caller of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Who {
-    /// Their name; empty where callers are not told apart.
+    /// The caller's name; empty if callers are not distinguished.
     pub name: String,
-    /// The owner that their tasks belong to. An operator has none.
+    /// The owner of the caller's tasks. An operator has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Who says so, where a token does.
+    /// The issuer of the token, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// What that calls them.
+    /// The subject at that issuer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The client that it stands for, where it names nobody.
+    /// The client that the token was issued to, if it identifies no person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// False if callers are not told apart.
+    /// False if callers are not distinguished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identified: Option<bool>,
 }
 
-/// From where it was done.
+/// The origin of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct From {
     /// `http`, `stdio`, `terminal`.
     pub by: &'static str,
-    /// The address, where there is one.
+    /// The address, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
 }
 
-/// The request by which it was done.
+/// The request of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Request {
     /// Its method.
@@ -170,7 +170,7 @@ pub struct Request {
     /// Its JSON-RPC id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// A keyed digest that names its session.
+    /// A keyed digest of its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The id of its trace.
@@ -178,30 +178,30 @@ pub struct Request {
     pub trace: Option<String>,
 }
 
-/// A task, so that its lines can be told from those of others, and nobody can use it by what stands here.
+/// A reference to a task. It correlates lines, but gives no access to the task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskName {
     /// The beginning of its id.
     pub id: String,
-    /// A keyed digest of the whole of it.
+    /// A keyed digest of the whole id.
     pub digest: String,
-    /// Whose it is, where that is not who acts.
+    /// The task's owner; absent if only the id is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
 
-/// What runs a task.
+/// The engine of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Engine {
     /// The backend.
     pub backend: String,
-    /// The engine's own name of the job, once it is known.
+    /// The job's handle, once it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
 }
 
 impl Entry {
-    /// An entry that says no more than what happened.
+    /// Creates an entry with only the kind and the outcome.
     pub fn new(time: String, replica: &str, kind: Kind, outcome: &'static str) -> Self {
         Self {
             version: VERSION,
@@ -220,14 +220,14 @@ impl Entry {
         }
     }
 
-    /// The object that becomes a line.
+    /// Returns the JSON object of a line.
     pub fn object(&self) -> String {
         serde_json::to_string(self).expect("entries have string keys and no failing serializers")
     }
 }
 
-/// A text that somebody outside may have chosen, cut to a length, without what could lead a reader astray: control
-/// characters and those that change the direction of a text.
+/// Truncates a text that an external party may have chosen. Replaces characters that can mislead a reader:
+/// control characters, and those that change the direction of text.
 pub fn capped(text: &str) -> String {
     let plain = |c: char| match c {
         c if c.is_control() => '\u{fffd}',
@@ -241,7 +241,8 @@ pub fn capped(text: &str) -> String {
     capped
 }
 
-/// The id of the trace that a `traceparent` names: that of the spans of a call differs, and this is the same in all of them.
+/// Returns the trace id of a `traceparent`. The span ids of a call differ, but the trace id is the same in
+/// all of them.
 pub fn trace_id(parent: &str) -> String {
     capped(parent.split('-').nth(1).unwrap_or(parent))
 }

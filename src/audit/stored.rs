@@ -1,5 +1,5 @@
-//! The log in the store, where all replicas write one chain. Nobody locks anything: who finds that another was quicker makes
-//! their lines anew, behind the other's. It must not know what lines tell.
+//! The audit log in the store, where all replicas write one chain. There is no lock: a replica that loses a
+//! race rebuilds its lines behind those of the other. This module must not know what lines mean.
 
 use std::io;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::chain::Head;
 use super::file::Tools;
 use crate::tasks::audit::Lines;
 
-/// How often somebody else may be quicker before it counts as a failure.
+/// The maximum number of lost races in a row before it counts as a failure.
 const QUICKER: usize = 50;
-/// How often old lines are looked for.
+/// The interval between deletions of old lines.
 const FORGET_EVERY: Duration = Duration::from_secs(600);
-/// The most that are deleted at a time.
+/// The maximum number of lines per deletion.
 const FORGOTTEN: usize = 10_000;
 
 /// The log in the store.
@@ -23,20 +23,21 @@ pub struct StoreLog {
     lines: Arc<dyn Lines>,
     keep: Duration,
     tools: Tools,
-    /// The number of the last line, and where the chain stood there, as this process left it.
+    /// The number of the last line and the head of the chain, after the last write of this process.
     left: Option<(u64, Head)>,
-    /// Where this process left the chain. If the store says less, somebody has cut it, and that shall show.
+    /// The head that this process wrote last. If the store ends earlier, it was truncated, and that must
+    /// show.
     ours: Option<Head>,
     forgot: Option<Timestamp>,
 }
 
 impl StoreLog {
-    /// Lines are kept for so long.
+    /// Creates the log with the retention `keep`.
     pub fn new(lines: Arc<dyn Lines>, keep: Duration, tools: Tools) -> Self {
         Self { lines, keep, tools, left: None, ours: None, forgot: None }
     }
 
-    /// Puts lines at the end.
+    /// Appends lines.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -50,7 +51,7 @@ impl StoreLog {
                 own.iter().chain(objects).map(|object| head.link(&self.tools.key, object)).collect();
             let (first, count) = (n + 1, lines.len() as u64);
             let mine = lines.first().cloned();
-            // Nobody may know whether they were written: they are found when they are looked for.
+            // The outcome of the write may be unknown, so a failure is checked by reading the lines back.
             let written = self.lines.add_lines(first, lines).await.map_err(io::Error::other)?;
             if written || self.is_there(first, mine.as_ref()).await? {
                 self.ours = Some(head.clone());
@@ -62,7 +63,8 @@ impl StoreLog {
         Err(io::Error::other("other processes write into it all the time"))
     }
 
-    /// Where the chain stands, with the lines of the log's own that have to be written first.
+    /// Returns the number of the last line and the head of the chain, with the log's own lines that must be
+    /// written first.
     async fn end(&self) -> io::Result<(u64, Head, Vec<String>)> {
         let last = self.lines.last_line().await.map_err(io::Error::other)?;
         let mut own = Vec::new();
@@ -76,7 +78,7 @@ impl StoreLog {
         Ok(found.first().map(|(_, line)| line) == line)
     }
 
-    /// Deletes what is old, now and then. That it could not be done is no reason to lose a line.
+    /// Deletes old lines from time to time. A failed deletion must not lose a line.
     async fn forget(&mut self) {
         let Some(now) = self.tools.clock.settled() else { return };
         if self.forgot.is_some_and(|forgot| now.since(forgot) < FORGET_EVERY) {
@@ -102,7 +104,7 @@ mod tests {
     use crate::clock::System;
     use crate::tasks::store::StoreError;
 
-    /// A table; `quicker` lines of others come before the next that are added.
+    /// A table of lines. The next `lost_answers` writes succeed, but report a conflict.
     #[derive(Default)]
     struct Table {
         lines: Mutex<Vec<String>>,
@@ -125,7 +127,7 @@ mod tests {
             let mut lost = self.lost_answers.lock();
             let is_lost = *lost > 0;
             *lost = lost.saturating_sub(1);
-            // What a write that is made again hears whose first try went through.
+            // A retry whose first attempt succeeded gets this result.
             Ok(!is_lost)
         }
 
@@ -173,7 +175,7 @@ mod tests {
         one.append(&object).await.unwrap();
         let report = verify(&table);
         assert_eq!((report.broken.as_slice(), report.heads.len(), report.lines), ([].as_slice(), 1, 12));
-        // Somebody takes the last line away while it is written.
+        // The last line is deleted while the log is in use.
         table.lines.lock().pop();
         one.append(&object).await.unwrap();
         assert_eq!(verify(&table).broken[0].what, What::Removed { from: 12, to: 12 });

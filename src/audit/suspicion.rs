@@ -1,6 +1,7 @@
-//! What looks like guessing: one owner or one address that does again and again what should be rare. It is told once for
-//! each pattern and window, and what goes on beyond is counted and not written, so that nobody fills the log. Each pattern has
-//! a table of its own: who fills one hides nothing of the others. Pure: it is handed the time, and forgets what is past.
+//! Abuse detection: one owner or address that repeats what should be rare. It reports each pattern once per
+//! window. Further events are counted but not written, so that no caller fills the log. Each pattern has its
+//! own table, so that a flood in one hides nothing in the others. Pure: the caller passes the time, and past
+//! windows are deleted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,41 +10,44 @@ use taskbridge_sdk::Timestamp;
 
 use super::record::Kind;
 
-/// Over how long something is counted.
+/// The length of a counting window.
 pub const WINDOW: Duration = Duration::from_secs(60);
-/// All that is counted is gone through so seldom, whoever comes: it takes a while, and everybody waits for it.
+/// The minimum interval between sweeps of all counters: a sweep takes a while, and all callers wait for it.
 const SWEEP: Duration = Duration::from_secs(1);
-/// So often within a window is suspicious.
+/// The alert threshold per window.
 pub const SUSPICIOUS: u32 = 20;
-/// So many lines of one pattern and subject are written within a window.
+/// The maximum lines per pattern, subject and window.
 pub const WRITTEN: u32 = 100;
-/// So many lines are written of one caller who reads one and the same thing, or says again and again how a task stands.
+/// The maximum lines per window for one caller who reads the same data again, or who repeats the stage of a
+/// task.
 const AGAIN: u32 = 10;
-/// The most subjects of a pattern that are counted at a time. Beyond that, new ones are one and the same.
+/// The maximum number of subjects of a pattern. Beyond it, new ones share one counter.
 const MOST: usize = 4_096;
 
-/// Stands for all for whom there is no room.
+/// The subject of the shared counter.
 const REST: &str = "all others";
 
-/// What is counted.
+/// A pattern of events that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// Tasks looked for that are not there.
+    /// Lookups of tasks that do not exist.
     Lookups,
-    /// Attempts to be let in.
+    /// Failed authentications.
     Authentications,
-    /// Polls, calls or anything else beyond a limit.
+    /// Polls, calls and other requests beyond a limit.
     Excess,
-    /// Calls of what one may not call.
+    /// Calls without permission.
     Denials,
-    /// Reads of what the same caller has read within the window: of these, the subject is the caller and what they read.
+    /// Repeated reads of the same data by one caller within the window. The subject is the caller and the
+    /// data.
     Reads,
-    /// Words of a client on a task that it made of a question: of these, the subject is the caller and the question.
+    /// Reports of a client on a task that it created for a question. The subject is the caller and the
+    /// question.
     Words,
 }
 
 impl Pattern {
-    /// Its name in a line.
+    /// Returns its name in a line.
     pub const fn name(self) -> &'static str {
         match self {
             Pattern::Lookups => "many failed lookups",
@@ -55,7 +59,7 @@ impl Pattern {
         }
     }
 
-    /// What an event is counted as.
+    /// Returns the pattern of a kind of event.
     pub const fn of(kind: Kind) -> Option<Self> {
         match kind {
             Kind::LookupFailed => Some(Pattern::Lookups),
@@ -68,7 +72,7 @@ impl Pattern {
         }
     }
 
-    /// So many lines of one subject are written within a window.
+    /// Returns the maximum lines per subject and window.
     const fn written(self) -> u32 {
         match self {
             Pattern::Reads | Pattern::Words => AGAIN,
@@ -76,34 +80,34 @@ impl Pattern {
         }
     }
 
-    /// True if those for whom there is no room are counted together. Who reads many things, or is
-    /// asked many, is no suspect: all that is written.
+    /// Returns true if the subjects beyond the limit share one counter. A caller who reads much data, or
+    /// gets many questions, is not suspicious: all of these lines are written.
     const fn has_rest(self) -> bool {
         !matches!(self, Pattern::Reads | Pattern::Words)
     }
 }
 
-/// What is to be done with one event.
+/// The decision on one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
     /// Whether its line is written.
     pub writes: bool,
-    /// Whether this is the one that makes it suspicious.
+    /// Whether this event reaches the alert threshold.
     pub is_first: bool,
 }
 
-/// A window that is over, of which not every line was written.
+/// A window that is over, and in which some lines were suppressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Over {
-    /// What was counted.
+    /// The pattern.
     pub pattern: Pattern,
-    /// Of whom.
+    /// The subject.
     pub subject: String,
-    /// How often it was.
+    /// The number of events.
     pub count: u32,
 }
 
-/// Who does what how often.
+/// The event counters per pattern and subject.
 #[derive(Debug, Default)]
 pub struct Suspects {
     counts: HashMap<Pattern, HashMap<String, (Timestamp, u32)>>,
@@ -126,7 +130,7 @@ impl Suspects {
         }
         let subject = if is_full { REST } else { subject };
         let (since, count) = subjects.entry(subject.to_owned()).or_insert((now, 0));
-        // It ends at its own moment, whenever the others are gone through.
+        // This window ends on time, independently of the sweeps.
         if !lasts(*since, now) {
             let before = std::mem::take(count);
             *since = now;
@@ -138,7 +142,7 @@ impl Suspects {
         (Judged { writes: *count <= pattern.written(), is_first: *count == SUSPICIOUS }, over)
     }
 
-    /// Forgets the windows that are over. Those of which something was not written come back.
+    /// Deletes the windows that are over. Returns those with suppressed lines.
     pub fn over(&mut self, now: Timestamp) -> Vec<Over> {
         self.swept = Some(now);
         let mut over = Vec::new();
@@ -155,7 +159,7 @@ impl Suspects {
     }
 }
 
-/// True if a window that began then is not over.
+/// Returns true if a window that began at `since` is not over.
 fn lasts(since: Timestamp, now: Timestamp) -> bool {
     now.since(since) < WINDOW
 }

@@ -1,21 +1,22 @@
-//! The first and the last line of a file, without reading all of it. It must not know what lines tell.
+//! The first and the last line of a file, without reading all of it. This module must not know what lines
+//! mean.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 
-/// How much of a file's end is read to find its last line. Lines are far shorter.
+/// How many bytes of a file's end are read to find its last line. Lines are far shorter.
 const TAIL: u64 = 1024 * 1024;
 
 /// The end of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tail {
-    /// The last line that has an end.
+    /// The last line with a line break.
     pub(super) last: Option<String>,
-    /// What stands behind it.
+    /// The bytes after it.
     pub(super) torn: Option<Vec<u8>>,
 }
 
-/// The end of a file of this length, in bytes.
+/// Returns the end of a file of this length, in bytes.
 pub(super) fn tail(file: &mut File, length: u64) -> io::Result<Tail> {
     let from = length.saturating_sub(TAIL);
     file.seek(SeekFrom::Start(from))?;
@@ -27,7 +28,7 @@ pub(super) fn tail(file: &mut File, length: u64) -> io::Result<Tail> {
     Ok(Tail { last, torn })
 }
 
-/// The first line of a file of this length, in bytes; `None` if it is empty.
+/// Returns the first line of a file of this length, in bytes; `None` if it is empty.
 pub(super) fn first_line(file: &mut File, length: u64) -> io::Result<Option<String>> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();

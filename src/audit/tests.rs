@@ -1,4 +1,4 @@
-//! What the [`Auditor`] hands to its writer.
+//! Tests of the lines that the [`Auditor`] passes to its writer.
 
 use super::*;
 use crate::auth::{Identity, Principal};
@@ -7,7 +7,7 @@ use crate::store::suite::ManualClock;
 use crate::tasks::store::{Held, Message, Stage};
 use crate::tasks::task::TaskId;
 
-/// An auditor whose lines come back, with its clock.
+/// Returns an auditor, a receiver of its lines, and its clock.
 fn auditor() -> (Auditor, mpsc::UnboundedReceiver<Handed>, Arc<ManualClock>) {
     let clock = ManualClock::at(taskbridge_sdk::Timestamp::from_millis(0));
     let means = Means {
@@ -20,14 +20,14 @@ fn auditor() -> (Auditor, mpsc::UnboundedReceiver<Handed>, Arc<ManualClock>) {
     (Auditor { queue: Some(queue), ..Auditor::off(means) }, lines, clock)
 }
 
-/// A request of somebody.
+/// Returns the request context of a caller with this name.
 fn request(name: &str) -> Arc<Asking> {
     let who = Arc::new(Identity::named(name));
     let them = Principal { owner: Owner::new(name), identified: true, who, ..Principal::anybody() };
     Arc::new(Asking::of(&them))
 }
 
-/// The lines that were handed on since this was asked last.
+/// Returns the lines since the last call.
 fn handed(lines: &mut mpsc::UnboundedReceiver<Handed>) -> Vec<Value> {
     let mut handed = Vec::new();
     while let Ok(Handed::Line(line)) = lines.try_recv() {
@@ -46,7 +46,7 @@ fn what_somebody_did_too_often_is_told_in_nobody_elses_name() {
     handed(&mut lines);
     clock.advance(Duration::from_secs(61));
     let ann = request("ann");
-    // The line of what she did herself is not what this is about.
+    // The line about her own event does not matter here.
     ann.while_doing(|| {
         auditor.tell(Kind::LookupFailed, auditor.entry(Kind::LookupFailed, "not_found"), "ann")
     });

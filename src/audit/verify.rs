@@ -1,5 +1,5 @@
-//! Holds an audit log against its own chain: what was changed, removed, moved or put in shows. Pure: it is handed lines,
-//! and must not know where they come from.
+//! Verification of an audit log against its chain: it detects changed, removed, moved and inserted lines.
+//! Pure: the caller passes lines, and this module must not know where they come from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,58 +7,58 @@ use std::fmt;
 use super::chain::{self, Head, Key, NOTHING};
 use super::record::Kind;
 
-/// The most findings that are kept. One who wrote nonsense into a whole file needs no list of it.
+/// The maximum number of findings. More would not help if a whole file is nonsense.
 const MOST: usize = 1_000;
 
-/// What was found of a log.
+/// The result of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Lines that belong to a chain.
+    /// The number of lines that belong to a chain.
     pub lines: u64,
-    /// Where each chain ends, by its name.
+    /// The end of each chain, by chain id.
     pub heads: BTreeMap<String, Head>,
-    /// What is wrong.
+    /// The findings that show manipulation.
     pub broken: Vec<Finding>,
-    /// What is worth to know, and no sign that somebody changed anything.
+    /// The findings that are worth knowing and do not show manipulation.
     pub notes: Vec<Finding>,
 }
 
-/// Something that was found.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Where: the name of a file and the number of a line.
+    /// The file name and line number.
     pub place: String,
-    /// What.
+    /// The kind of finding.
     pub what: What,
 }
 
-/// What can be found.
+/// The kind of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It is no line of an audit log.
+    /// It is not a line of an audit log.
     Unreadable,
-    /// It does not bear the hash of what it says: it was changed, or made with another key.
+    /// Its hash does not match its content: it was changed, or written with another key.
     Changed,
-    /// Lines before it are gone.
+    /// Lines before it are missing.
     Removed {
-        /// The first that is gone.
+        /// The number of the first missing line.
         from: u64,
-        /// The last.
+        /// The number of the last missing line.
         to: u64,
     },
-    /// Its number was there before: it was copied or moved.
+    /// Its number occurred before: it was copied or moved.
     Repeated(u64),
-    /// It does not follow the line before, although its number does: one of them was replaced.
+    /// Its number follows the line before, but its hash does not: one of the two was replaced.
     Replaced(u64),
-    /// No line bears the hash that was kept elsewhere.
+    /// No line has the expected hash that was kept elsewhere.
     NoAnchor(String),
-    /// The log begins here in the middle of a chain: older files are not there.
+    /// The log begins in the middle of a chain: older files are missing.
     BeginsAt(u64),
-    /// A chain begins, after others were there before.
+    /// A chain begins after or beside another one.
     Begins(String),
-    /// A line was cut off when its process was killed or its disk was full. What it told is lost.
+    /// A line was cut off when its process was killed or its disk was full. Its content is lost.
     Torn,
-    /// So many lines could not be written, and are lost.
+    /// The number of lines that could not be written, and are lost.
     Lost(u64),
 }
 
@@ -88,23 +88,24 @@ impl fmt::Display for What {
     }
 }
 
-/// Holds lines against the chain, one after the other.
+/// A verifier that checks lines one after the other.
 #[derive(Debug)]
 pub struct Verifier {
     key: Key,
     report: Report,
     anchors: BTreeSet<String>,
-    /// A line that could not be read: torn, if the next one says so.
+    /// A line that could not be parsed. It counts as torn if the next line confirms that.
     unread: Option<(String, String)>,
 }
 
 impl Verifier {
-    /// Goes by this key. `anchors` are hashes that were kept elsewhere: a line must bear each.
+    /// Creates a verifier with this key. `anchors` are hashes that were kept elsewhere; the log must contain
+    /// each.
     pub fn new(key: Key, anchors: impl IntoIterator<Item = String>) -> Self {
         Self { key, report: Report::default(), anchors: anchors.into_iter().collect(), unread: None }
     }
 
-    /// The next line, without its end.
+    /// Checks the next line, without its line break.
     pub fn line(&mut self, place: String, text: &[u8]) {
         let read = std::str::from_utf8(text).ok().and_then(|text| chain::read(&self.key, text));
         let torn = self.unread.take();
@@ -133,13 +134,13 @@ impl Verifier {
         }
         self.anchors.remove(&line.at.hash);
         let head = self.report.heads.get(&line.at.chain);
-        // A line that was moved to a later place is not what the rest is held against.
+        // A line that was moved back must not become the reference for the following ones.
         if head.is_none_or(|head| head.seq < line.at.seq) {
             self.report.heads.insert(line.at.chain.clone(), line.at);
         }
     }
 
-    /// Holds a line against the one before it in its chain.
+    /// Checks a line against the one before it in its chain.
     fn follows(&mut self, place: &str, line: &chain::Line) {
         let at = &line.at;
         let Some(head) = self.report.heads.get(&at.chain) else {
@@ -163,7 +164,8 @@ impl Verifier {
         self.finds(place.to_owned(), what);
     }
 
-    /// What was found. `is_open` says that the last line has no end: whoever wrote it may have been cut off.
+    /// Returns the report. `is_open` means that the last line has no line break: its writer may have been
+    /// interrupted.
     pub fn finish(mut self, is_open: bool) -> Report {
         if let Some((place, _)) = self.unread.take() {
             match is_open {
@@ -223,7 +225,7 @@ mod tests {
         let report = verify(&key, &lines, None);
         assert!(report.broken.is_empty() && report.notes.is_empty(), "{report:?}");
         assert_eq!((report.lines, report.heads["c"].seq), (5, 5));
-        // Older files that are not kept any more are no fault; where the log begins is told.
+        // Missing older files are not an error; the report states where the log begins.
         let report = verify(&key, &lines[2..], None);
         assert_eq!(report.broken, []);
         assert_eq!(report.notes[0].what, What::BeginsAt(3));
@@ -277,7 +279,7 @@ mod tests {
             let mut lines = log(n, &key);
             let (at, to) = (at.index(lines.len()), to.index(lines.len()));
             match how {
-                // The first and the last may be cut off, which only what is kept elsewhere shows.
+                // The first and the last line may be missing, which only an anchor reveals.
                 0 => { lines.remove(at.clamp(1, lines.len() - 2)); }
                 1 => {
                     let mut bytes = lines[at].clone().into_bytes();
@@ -304,7 +306,8 @@ mod tests {
             let key = Key::of("secret");
             let mut lines = log(n, &key);
             let at = at.index(lines.len());
-            // Somebody who can write the file makes all that follows anew, as far as that can be made without the key.
+            // An attacker who can write the file rebuilds all following lines, as far as that is possible
+            // without the key.
             let mut head = Head::new("c".to_owned());
             if let Some(before) = at.checked_sub(1) {
                 head = chain::read(&key, &lines[before]).unwrap().at;

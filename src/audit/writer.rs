@@ -1,5 +1,5 @@
-//! The one that writes: it takes what was told off the queue and hands it to every place that keeps it, in batches. What cannot
-//! be written is kept for a while and tried again. It must not know what lines tell.
+//! The writer of the audit log: it takes lines from the queue and writes them to every sink in batches.
+//! Lines that cannot be written are buffered for a while and retried. It must not know what lines mean.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -16,50 +16,50 @@ use super::file::{FileLog, Tools};
 use super::record::Kind;
 use super::stored::StoreLog;
 
-/// The most lines that are written together.
+/// The maximum number of lines per batch.
 const BATCH: usize = 256;
-/// The most lines that wait for a place that cannot be written to.
+/// The maximum number of lines that wait in the queue, and for each failing sink.
 pub(super) const MOST_WAITING: usize = 10_000;
-/// How often it is tried again.
+/// The retry interval.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Something for the writer.
+/// A message to the writer.
 pub(super) enum Handed {
-    /// A line, but for its place in the chain.
+    /// A line, without its fields of the chain.
     Line(String),
-    /// Somebody waits until all before is written. True if it is.
+    /// A flush request. The reply is true if all lines before it are written.
     Barrier(oneshot::Sender<bool>),
 }
 
-/// What the writer and those who tell share.
+/// The counters that the writer and the auditor share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Lines on their way.
+    /// Lines in the queue.
     pub(super) waiting: AtomicUsize,
-    /// Lines for which there was no room.
+    /// Lines that were dropped because the queue was full.
     pub(super) lost: AtomicU64,
-    /// How often a place could not be written to.
+    /// The number of failed writes to a sink.
     pub(super) failures: AtomicU64,
 }
 
-/// The places that keep lines.
+/// The configured sinks.
 pub(super) struct Sinks {
     pub(super) file: Option<FileLog>,
     pub(super) store: Option<StoreLog>,
     pub(super) stdout: bool,
 }
 
-/// A place that keeps lines.
+/// A sink of lines.
 enum Sink {
-    /// A file. `None` while it is at work.
+    /// A file. `None` while a write is in progress.
     File(Option<Box<FileLog>>),
     /// The store.
     Store(Box<StoreLog>),
-    /// Standard output: a chain for each process.
+    /// Standard output: one chain per process.
     Stdout(Box<(Head, bool)>),
 }
 
-/// A place, and what waits for it.
+/// A sink with its buffer.
 struct Lane {
     name: &'static str,
     sink: Sink,
@@ -99,7 +99,7 @@ impl Writer {
         Self { inbox, lanes, tools, shared }
     }
 
-    /// Writes until `stop` is cancelled; then what is in the queue is written, and it returns.
+    /// Writes until `stop` is cancelled. Then it writes the rest of the queue and returns.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
@@ -127,7 +127,7 @@ impl Writer {
         }
     }
 
-    /// Writes what was handed in, and tells those who wait for it.
+    /// Writes a batch, and replies to its flush requests.
     async fn write(&mut self, batch: &mut Vec<Handed>) {
         let (mut lines, mut barriers) = (Vec::new(), Vec::new());
         for handed in batch.drain(..) {
@@ -138,7 +138,7 @@ impl Writer {
         }
         let lost = self.shared.lost.swap(0, Ordering::Relaxed);
         let count = lines.len();
-        // Whoever waits is told no as well if there was no room for a line, whosever it was.
+        // A flush also fails if any line was dropped, even one of another caller.
         let mut is_written = lost == 0;
         for lane in &mut self.lanes {
             lane.lost += lost;
@@ -162,14 +162,14 @@ impl Writer {
         }
         self.shared.waiting.fetch_sub(count, Ordering::Relaxed);
         for told in barriers {
-            // Who waited may have gone away.
+            // The receiver may have been dropped.
             let _ = told.send(is_written);
         }
     }
 }
 
 impl Lane {
-    /// Writes all that waits, or keeps it.
+    /// Writes all buffered lines, or keeps them on failure.
     async fn flush(&mut self, tools: &Tools) -> io::Result<()> {
         if self.unwritten.is_empty() && self.lost == 0 {
             return Ok(());
@@ -231,7 +231,7 @@ impl Sink {
     }
 }
 
-/// Does what may wait for a disk where that holds nobody up.
+/// Runs work that may block on a disk on a blocking thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
 }

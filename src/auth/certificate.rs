@@ -1,5 +1,5 @@
-//! [`Certificate`]: what a certificate says of whoever showed it. Whether that is to be believed was decided before, when
-//! the connection began. It must not decide who is let in.
+//! [`Certificate`]: the fields of a client certificate. The TLS handshake has already verified it. This
+//! module must not decide who is admitted.
 
 use std::net::IpAddr;
 
@@ -11,48 +11,50 @@ use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::name::Name as Distinguished;
 
-/// The attribute of a name that is its common name (RFC 4519, section 2.3).
+/// Object identifier of the common name (RFC 4519, section 2.3).
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// What a certificate says.
+/// The fields of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Whom it is for (RFC 4514: `CN=build,O=Example`); empty if only by other names.
+    /// Distinguished name of the subject (RFC 4514: `CN=build,O=Example`); empty if it only has alternative
+    /// names.
     pub subject: String,
-    /// The common name in that; none if there are several, of which none is more it than another.
+    /// Common name of the subject. `None` if there are several, because none of them takes precedence.
     pub common_name: Option<String>,
-    /// Who issued it, in the same form.
+    /// Distinguished name of the issuer, in the same form.
     pub issuer: String,
-    /// The other names of whom it is for.
+    /// Subject alternative names.
     pub names: Vec<Name>,
-    /// The SHA-256 of the whole.
+    /// SHA-256 of the whole certificate.
     pub sha256: [u8; 32],
-    /// Until when it is good, in seconds since 1970.
+    /// End of the validity, in seconds since 1970.
     pub good_until: u64,
-    /// It and those that vouch for it, as they were shown (DER): other authorities can be asked about it.
+    /// The certificate and its intermediates as the client sent them (DER), so that other authorities can
+    /// verify them later.
     pub chain: Vec<Vec<u8>>,
-    /// The digest of the authorities that it was held against, if it was.
+    /// Digest of the authorities that verified the certificate, if any did.
     pub authorities: Option<[u8; 32]>,
 }
 
-/// One of the names in a certificate (RFC 5280, section 4.2.1.6).
+/// A subject alternative name (RFC 5280, section 4.2.1.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// Of a machine.
+    /// A DNS name.
     Dns(String),
-    /// An address of mail.
+    /// A mail address.
     Email(String),
-    /// An address such as `spiffe://example.com/build`.
+    /// A URI such as `spiffe://example.com/build`.
     Uri(String),
-    /// An address of a machine.
+    /// An IP address.
     Ip(IpAddr),
 }
 
 impl Certificate {
-    /// Reads one, as it is sent (DER), with those that vouch for it behind it.
+    /// Parses a certificate in the form of the handshake (DER), followed by its intermediates.
     ///
     /// # Errors
-    /// If the first is none.
+    /// If the first element is not a certificate.
     pub fn read<'a>(chain: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, x509_cert::der::Error> {
         let chain: Vec<Vec<u8>> = chain.into_iter().map(<[u8]>::to_vec).collect();
         let der = chain.first().map(Vec::as_slice).unwrap_or_default();
@@ -70,13 +72,13 @@ impl Certificate {
         })
     }
 
-    /// The end of its time.
+    /// Returns the end of the validity.
     pub(super) fn until(&self) -> Timestamp {
         Timestamp::from_millis(i64::try_from(self.good_until).unwrap_or(i64::MAX).saturating_mul(1000))
     }
 }
 
-/// The one common name of somebody.
+/// Returns the common name, if there is exactly one.
 fn common_name(subject: &Distinguished) -> Option<String> {
     let parts = subject.0.iter().flat_map(|part| part.0.iter());
     let mut named = parts.filter(|part| part.oid == COMMON_NAME);

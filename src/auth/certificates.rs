@@ -1,5 +1,5 @@
-//! [`Certificates`]: whom a client's certificate stands for. Whether it is genuine was decided when the connection began; here
-//! it is looked up by the rules of the config, and nothing else of it is believed.
+//! [`Certificates`]: maps client certificates to principals by the rules of the config. The TLS handshake has
+//! already verified the certificate. Nothing but the fields in the rules is used.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,28 +12,29 @@ use super::{By, Certificate, Identity, Name, Pass, Principal, Unauthorized};
 use crate::clock::{Clock, System};
 use crate::tasks::task::Owner;
 
-/// Who vouches for those whom the config tells by their certificates. No issuer of tokens has such a name: it is no address.
+/// Issuer name for principals that a certificate identifies. No token issuer can have it, because it is not a
+/// URL.
 const VOUCHER: &str = "certificate";
 
-/// What a certificate must say: all that stands here.
+/// Conditions on a certificate. All that are set must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Says {
-    /// The common name of whom it is for.
+    /// Common name of the subject.
     pub common_name: Option<String>,
-    /// One of its names: that of a machine.
+    /// One of its alternative names: a DNS name.
     pub dns: Option<String>,
-    /// One of its names: the address of a program, such as `spiffe://example.com/nightly`.
+    /// One of its alternative names: a URI of a program, such as `spiffe://example.com/nightly`.
     pub uri: Option<String>,
-    /// One of its names: an address of mail.
+    /// One of its alternative names: a mail address.
     pub email: Option<String>,
-    /// It is this one, by its SHA-256.
+    /// SHA-256 of the certificate.
     pub sha256: Option<[u8; 32]>,
-    /// Who issued it, in the form of RFC 4514. That alone says of nobody who they are.
+    /// Distinguished name of the issuer, in the form of RFC 4514. It identifies no caller on its own.
     pub issuer: Option<String>,
 }
 
 impl Says {
-    /// True if it says who somebody is, and not at most who vouches for them.
+    /// Returns true if a condition identifies the subject, not only the issuer.
     pub fn names_somebody(&self) -> bool {
         let Self { common_name, dns, uri, email, sha256, issuer: _ } = self;
         [common_name, dns, uri, email].into_iter().any(Option::is_some) || sha256.is_some()
@@ -41,7 +42,7 @@ impl Says {
 
     fn fits(&self, shown: &Certificate) -> bool {
         let Self { common_name, dns, uri, email, sha256, issuer } = self;
-        // Names of machines are the same in any case (RFC 4343).
+        // DNS names are case-insensitive (RFC 4343).
         let is_dns = |wanted: &String| {
             shown.names.iter().any(|name| matches!(name, Name::Dns(dns) if dns.eq_ignore_ascii_case(wanted)))
         };
@@ -55,7 +56,7 @@ impl Says {
     }
 }
 
-/// Which certificates stand for whom. Of several rules that fit one the first counts.
+/// The rules that map certificates to principals. The first rule that matches wins.
 #[derive(Clone)]
 pub struct Certificates {
     rules: Vec<(Says, Arc<Identity>)>,
@@ -69,20 +70,21 @@ impl fmt::Debug for Certificates {
 }
 
 impl Certificates {
-    /// By these rules.
+    /// Creates the map from these rules.
     pub fn new(rules: impl IntoIterator<Item = (Says, Identity)>) -> Self {
         let rules = rules.into_iter().map(|(says, who)| (says, Arc::new(who))).collect();
         Self { rules, clock: System::clock() }
     }
 
-    /// Somebody of this name in the config.
+    /// Returns the identity of this principal of the config.
     pub fn identity(principal: &str, groups: BTreeSet<String>, scopes: BTreeSet<String>) -> Identity {
         let (issuer, subject) = (Some(VOUCHER.to_owned()), Some(principal.to_owned()));
         Identity { issuer, subject, groups, scopes, ..Identity::named(principal) }
     }
 
-    /// Whose tasks theirs are. It is written as owners by token are, so that no key has such a name, and goes by the name in
-    /// the config and not by what a certificate says: certificates are renewed, and tasks stay.
+    /// Returns the owner of this principal's tasks. It has the form of token owners, so that no API key can
+    /// have the same name. It contains the name in the config, not a field of the certificate: certificates
+    /// are renewed, and tasks stay.
     pub fn owner(principal: &str) -> Owner {
         Owner::new(json!([VOUCHER, principal]).to_string())
     }
@@ -91,14 +93,14 @@ impl Certificates {
         self.clock.now()
     }
 
-    /// Whom a certificate stands for, now.
+    /// Returns the principal of a certificate that is valid now.
     pub(super) fn principal(&self, shown: &Arc<Certificate>) -> Result<Principal, Unauthorized> {
         let principal = self.known(shown).ok_or(Unauthorized::UnknownCertificate)?;
-        // Connections outlive certificates.
+        // A connection can outlive the certificate.
         if shown.until() <= self.now() { Err(Unauthorized::CertificateOver) } else { Ok(principal) }
     }
 
-    /// The same, whether its time is over or not.
+    /// Returns the principal of a certificate, even if it has expired.
     pub(super) fn known(&self, shown: &Arc<Certificate>) -> Option<Principal> {
         let (_, who) = self.rules.iter().find(|(says, _)| says.fits(shown))?;
         let pass = Pass { by: By::Certificate(Arc::clone(shown)), until: Some(shown.until()) };

@@ -1,11 +1,11 @@
-//! What somebody who is not let in is told about how to get in: the `WWW-Authenticate` of RFC 6750, with where the
-//! metadata of RFC 9728 stands and which scopes to ask for, as both revisions of MCP want it.
+//! The `WWW-Authenticate` challenge for unauthenticated callers (RFC 6750). It has the URL of the metadata of
+//! RFC 9728 and the scopes to request, as both MCP revisions require.
 
 use super::oauth::{OAuth, Resource};
 use super::{Authenticator, Unauthorized};
 
 impl Authenticator {
-    /// The challenge to somebody who was turned away.
+    /// Returns the challenge for a caller that was rejected.
     pub fn challenge(&self, why: &Unauthorized) -> String {
         let (error, description) = match why {
             Unauthorized::Missing
@@ -26,20 +26,20 @@ impl Authenticator {
         self.render(error, scopes, description.as_deref())
     }
 
-    /// The scopes that a token needs for what takes these: with those without which none is good for anything here, so
-    /// that whoever asks for a token with just them has one that is.
+    /// Returns the scopes that a token needs for an operation that requires `needed`. They include the scopes
+    /// that this server requires of every token, so that a token with exactly these scopes is sufficient.
     pub fn scopes_for(&self, needed: &[String]) -> Vec<String> {
         let required = self.oauth().map(OAuth::required).unwrap_or_default();
         let others = required.iter().filter(|scope| !needed.contains(scope));
         needed.iter().chain(others).cloned().collect()
     }
 
-    /// Where somebody who looks for a token finds out about this server, if it takes tokens.
+    /// Returns the protected resource, which has the metadata URL of this server, if it accepts tokens.
     pub fn resource(&self) -> Option<&Resource> {
         self.oauth().map(OAuth::resource)
     }
 
-    /// What stands there.
+    /// Returns the metadata document.
     pub fn metadata(&self) -> Option<serde_json::Value> {
         self.oauth().map(|oauth| oauth.resource().metadata(oauth.issuers()))
     }
@@ -68,7 +68,7 @@ impl Authenticator {
     }
 }
 
-/// A quoted string of HTTP. What cannot stand in one is left out.
+/// Returns a quoted string of HTTP. Characters that it cannot contain are dropped.
 fn quoted(text: &str) -> String {
     let plain = text.chars().filter(|c| matches!(c, ' '..='~') && !matches!(c, '"' | '\\'));
     format!("\"{}\"", plain.collect::<String>())

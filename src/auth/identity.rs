@@ -1,4 +1,5 @@
-//! Who somebody is, and what a request shows of its sender. Plain data; it must not decide who is let in.
+//! The identity of a caller, and the credentials that a request presents. Plain data; it must not decide who
+//! is admitted.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -8,29 +9,30 @@ use serde_json::{Map, Value};
 
 use super::Certificate;
 
-/// Who somebody is, as far as whoever let them in says. Nobody in particular has an empty name and nothing else.
+/// The identity of a caller, as its authentication method reports it. An anonymous caller has an empty name
+/// and no other field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// What people call them: for logs and for the engine's own records, never to tell owners apart.
+    /// Display name for logs and for records of the engine. It never identifies an owner.
     pub name: String,
-    /// Who vouches for them: the `iss` of their token.
+    /// The issuer: the `iss` of the token.
     pub issuer: Option<String>,
-    /// By which name the issuer knows them: the `sub` of their token.
+    /// The subject: the `sub` of the token.
     pub subject: Option<String>,
-    /// The client that acts for nobody but itself, by the `client_id` that the issuer knows it by: then there is no subject.
+    /// The `client_id` of a client that acts for itself; then there is no subject.
     pub client: Option<String>,
-    /// On whose behalf they act, where an issuer serves several organisations.
+    /// The tenant, where an issuer serves several organisations.
     pub tenant: Option<String>,
-    /// What they were granted (RFC 6749, section 3.3).
+    /// The granted scopes (RFC 6749, section 3.3).
     pub scopes: BTreeSet<String>,
-    /// The groups that they are in.
+    /// The groups of the caller.
     pub groups: BTreeSet<String>,
-    /// All that their token says of them.
+    /// All claims of the token.
     pub claims: Map<String, Value>,
 }
 
 impl Identity {
-    /// Somebody of whom nothing but the name is known.
+    /// Returns an identity that has only a name.
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
@@ -39,17 +41,18 @@ impl Identity {
 /// The other end of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
-    /// Where it is, as far as proxies that the config names can tell; none if it is no network connection.
+    /// Address of the client, resolved through the trusted proxies of the config. `None` if it is not a
+    /// network connection.
     pub address: Option<SocketAddr>,
-    /// The certificate that it showed, if it showed one; it was held against the authorities of the config.
+    /// The client certificate, if one was presented, verified against the authorities of the config.
     pub certificate: Option<Arc<Certificate>>,
 }
 
-/// What a request shows of its sender.
+/// The credentials of a request.
 #[derive(Clone, Copy)]
 pub struct Presented<'a> {
     /// The `Authorization` header.
     pub authorization: Option<&'a [u8]>,
-    /// The connection that it came by.
+    /// The connection of the request.
     pub peer: &'a Peer,
 }

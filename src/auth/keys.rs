@@ -1,4 +1,4 @@
-//! API keys. Only their digests are kept: whoever reads the config or the memory of the server learns no key.
+//! API keys. Only their digests are kept: neither the config nor the server's memory reveals a key.
 
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use super::{By, Identity, Pass, Principal, Unauthorized};
 use crate::clock::{self, Clock, Entropy, System};
 use crate::tasks::task::Owner;
 
-/// What keys that are made here begin with, so that whoever looks for lost secrets finds them.
+/// Prefix of generated keys, so that secret scanners find leaked ones.
 const PREFIX: &str = "tb_";
 
-/// Random bytes in a key that is made here.
+/// Number of random bytes in a generated key.
 const RANDOM: usize = 32;
 
-/// Which key stands for whom. A principal can have several keys, so that one can be replaced while both work.
+/// Maps API keys to principals. A principal can have several keys, so that a key can be rotated without
+/// downtime.
 #[derive(Clone)]
 pub struct ApiKeys {
     keys: Vec<Known>,
@@ -33,7 +34,7 @@ struct Known {
     until: Option<Timestamp>,
 }
 
-/// A key, and whom it stands for. The owner is its name.
+/// An API key with its identity. The identity's name is the owner.
 #[derive(Clone, Debug)]
 pub struct Key {
     sha256: String,
@@ -42,19 +43,19 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of which this is the SHA-256, in hexadecimal.
+    /// Creates a key from its SHA-256 digest in hexadecimal.
     pub fn new(sha256: &str, who: Identity) -> Self {
         Self { sha256: sha256.to_owned(), who, until: None }
     }
 
-    /// The same, good until then.
+    /// Sets the expiry.
     #[must_use]
     pub fn until(self, until: Option<Timestamp>) -> Self {
         Self { until, ..self }
     }
 }
 
-/// A new key, and what the config has of it: its SHA-256 in hexadecimal.
+/// Generates a key. Returns it with its SHA-256 in hexadecimal for the config.
 pub fn make(entropy: &dyn Entropy) -> (Zeroizing<String>, String) {
     let random: Zeroizing<[u8; RANDOM]> = Zeroizing::new(clock::random(entropy));
     let key = Zeroizing::new(format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&*random)));
@@ -62,20 +63,20 @@ pub fn make(entropy: &dyn Entropy) -> (Zeroizing<String>, String) {
     (key, sha256)
 }
 
-/// True if it is written as keys that are made here.
+/// Returns true if the text has the prefix of generated keys.
 pub(super) fn looks_like_one(text: &[u8]) -> bool {
     text.starts_with(PREFIX.as_bytes())
 }
 
-/// A key in the config that cannot be used.
+/// A key in the config that is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
-    /// It is no digest.
+    /// The value is not a digest.
     #[error(
         "the key of {0:?} must be the SHA-256 of the key in 64 hexadecimal digits (printf %s KEY | sha256sum)"
     )]
     NoDigest(String),
-    /// Nobody could say who is asking.
+    /// Two owners share a key, so it identifies neither.
     #[error("{0:?} and {1:?} have the same key; give each its own")]
     Shared(String, String),
 }
@@ -93,7 +94,7 @@ impl Default for ApiKeys {
 }
 
 impl ApiKeys {
-    /// Takes the keys.
+    /// Creates the map from keys.
     ///
     /// # Errors
     /// See [`BadKey`].
@@ -114,7 +115,7 @@ impl ApiKeys {
         Ok(Self { keys, ..Self::default() })
     }
 
-    /// The same, by this clock.
+    /// Replaces the clock.
     #[must_use]
     pub fn by(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
@@ -124,12 +125,12 @@ impl ApiKeys {
         self.clock.now()
     }
 
-    /// Whose key this is. It takes as long for a wrong key as for a right one.
+    /// Returns the principal of a key, in constant time for right and wrong keys.
     pub(super) fn principal(&self, key: &[u8]) -> Result<Principal, Unauthorized> {
         self.principal_of(Sha256::digest(key).into())
     }
 
-    /// Whose key has this digest.
+    /// Returns the principal of the key with this digest.
     fn principal_of(&self, digest: [u8; 32]) -> Result<Principal, Unauthorized> {
         let principal = self.known(digest).ok_or(Unauthorized::Unknown)?;
         if principal.pass.until.is_some_and(|until| until <= self.now()) {
@@ -138,7 +139,7 @@ impl ApiKeys {
         Ok(principal)
     }
 
-    /// The same, whether the key is still good or over.
+    /// Returns the principal of the key with this digest, even if it has expired.
     pub(super) fn known(&self, digest: [u8; 32]) -> Option<Principal> {
         let mut found = None;
         for key in &self.keys {

@@ -1,4 +1,4 @@
-//! Who is asking. It must not know what they ask for.
+//! Authentication: which principal sends a request. It must not know what the request does.
 
 mod certificate;
 mod certificates;
@@ -22,45 +22,45 @@ use taskbridge_sdk::Timestamp;
 
 use crate::tasks::task::Owner;
 
-/// Whose tasks are those of callers that nothing tells apart.
+/// Owner of the tasks of all callers that cannot be distinguished.
 pub const EVERYONE: &str = "everyone";
 
-/// Who is asking, as far as the server knows.
+/// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// The owner of the tasks that they make, and of the tasks that they see.
+    /// The owner of the tasks that the caller creates and can see.
     pub owner: Owner,
-    /// True if different callers have different owners, or all callers are one by config: then, and only then, a
-    /// caller's own tasks can be listed.
+    /// True if different callers have different owners, or the config declares a single user. Only then can a
+    /// caller list its own tasks.
     pub identified: bool,
-    /// What they were let in by.
+    /// The credential that authenticated the caller.
     pub pass: Pass,
-    /// Who they are, in more words than an owner has.
+    /// The caller's identity, in more detail than the owner.
     pub who: Arc<Identity>,
-    /// Where the request came from, where it came over a network.
+    /// Client address of the request, if it came over a network.
     pub from: Option<IpAddr>,
 }
 
-/// What a caller was let in by, and until when that is good.
+/// The credential that authenticated a caller, and its expiry.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Pass {
     by: By,
     until: Option<Timestamp>,
 }
 
-/// What a caller was let in by.
+/// The kind of credential.
 #[derive(Clone, Default, PartialEq, Eq)]
 enum By {
-    /// Nothing was asked for.
+    /// No authentication was required.
     #[default]
     Nothing,
-    /// A key, in the form in which the config has it.
+    /// An API key, as the digest in the config.
     Key([u8; 32]),
-    /// A token that was signed like this.
+    /// A token with this signature data.
     Token(Arc<Signed>),
-    /// An issuer's word about a token.
+    /// A token that its issuer confirmed by introspection.
     Word,
-    /// A client's certificate.
+    /// A client certificate.
     Certificate(Arc<Certificate>),
 }
 
@@ -71,18 +71,19 @@ impl std::fmt::Debug for Pass {
 }
 
 impl Principal {
-    /// The one user of a server that belongs to them alone (`single_user`, or stdio).
+    /// Returns the single user of a server that serves one user only (`single_user`, or stdio).
     pub fn single_user() -> Self {
         Self { identified: true, ..Self::anybody() }
     }
 
-    /// Anybody. They share one owner, so a task is open to whoever knows its id, and to nobody else.
+    /// Returns the anonymous principal. All anonymous callers share one owner, so access to a task only
+    /// requires its id.
     pub fn anybody() -> Self {
         let (pass, who) = Default::default();
         Self { owner: Owner::new(EVERYONE), identified: false, pass, who, from: None }
     }
 
-    /// The certificate that they were let in by, if it was one.
+    /// Returns the client certificate that authenticated the caller, if it was one.
     pub fn certificate(&self) -> Option<&Certificate> {
         match &self.pass.by {
             By::Certificate(shown) => Some(shown),
@@ -90,76 +91,76 @@ impl Principal {
         }
     }
 
-    /// True if both are the same person, let in by the same: where a request came from does not matter.
+    /// Returns true if both are the same caller with the same credential. The client address does not matter.
     fn is_same(&self, other: &Principal) -> bool {
         let Self { owner, identified, pass, who, from: _ } = self;
         (owner, identified, pass, who) == (&other.owner, &other.identified, &other.pass, &other.who)
     }
 }
 
-/// Finds out who is asking.
+/// Authenticates callers.
 #[derive(Clone, Debug)]
 pub enum Authenticator {
-    /// Nobody is asked who they are.
+    /// No authentication.
     None {
-        /// True if all callers are one and the same user.
+        /// True if all callers are the same user.
         single_user: bool,
     },
     /// `Authorization: Bearer KEY`, with keys from the config.
     ApiKeys(ApiKeys),
-    /// `Authorization: Bearer TOKEN`, with tokens of issuers that the config names, or one of these keys.
+    /// `Authorization: Bearer TOKEN`, with tokens of configured issuers, or one of these keys.
     OAuth(Box<OAuth>, ApiKeys),
-    /// The certificate that was shown when the connection began. Who sends `Authorization` is let in by that alone, where
-    /// there is another way beside certificates.
+    /// The client certificate of the TLS handshake. If a second method exists, a request with `Authorization`
+    /// is authenticated by that method alone.
     Certificates(Certificates, Option<Box<Authenticator>>),
 }
 
-/// The caller is not let in.
+/// Why a caller is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unauthorized {
-    /// Nothing was said.
+    /// The request has no credential.
     #[error(
         "this server asks who is calling: send the header Authorization: Bearer <API key or access token>"
     )]
     Missing,
-    /// The header has another form, or there are several.
+    /// The header is malformed, or there are several.
     #[error("there must be one Authorization header, of the form: Bearer <API key or access token>")]
     Form,
-    /// Nobody has this key.
+    /// No such API key.
     #[error("the API key is not known to this server")]
     Unknown,
-    /// The key is past its end.
+    /// The API key has expired.
     #[error("the API key has expired")]
     Over,
-    /// The token is not good, or not here.
+    /// The token is invalid, or not valid for this server.
     #[error(transparent)]
     Token(#[from] Flaw),
-    /// The token is good, and grants too little: these are needed.
+    /// The token is valid but lacks scopes: these are required.
     #[error("the access token must grant the scopes {}", .0.join(", "))]
     Scope(Vec<String>),
-    /// A certificate was asked for, and none was shown.
+    /// A client certificate is required, and none was presented.
     #[error(
         "this server lets in by client certificate (mTLS), and there is none here that counts: connect with one"
     )]
     NoCertificate,
-    /// One was shown that the config does not know.
+    /// No rule of the config matches the client certificate.
     #[error(
         "the client certificate stands for nobody whom this server's config names ([[auth.certificates]])"
     )]
     UnknownCertificate,
-    /// One was shown whose time is over by now.
+    /// The client certificate has expired since the handshake.
     #[error("the client certificate has expired since the connection began: connect again with another")]
     CertificateOver,
-    /// It cannot be told now: the issuer is away.
+    /// The token cannot be verified now, because its issuer is unavailable.
     #[error("the access token cannot be checked now: its issuer does not answer; try again")]
     Unavailable,
 }
 
 impl Authenticator {
-    /// Who sent a request that shows this.
+    /// Authenticates a request by its credentials.
     ///
     /// # Errors
-    /// See [`Unauthorized`]. Never with [`Authenticator::None`], which looks at nothing.
+    /// See [`Unauthorized`]. Never fails with [`Authenticator::None`], which checks nothing.
     pub async fn authenticate(&self, presented: &Presented<'_>) -> Result<Principal, Unauthorized> {
         let from = presented.peer.address.map(|address| address.ip());
         let shown = || bearer(presented.authorization.ok_or(Unauthorized::Missing)?);
@@ -167,7 +168,7 @@ impl Authenticator {
             Authenticator::None { single_user } => Self::unnamed(*single_user),
             Authenticator::ApiKeys(keys) => keys.principal(shown()?)?,
             Authenticator::OAuth(oauth, keys) => match keys.principal(shown()?) {
-                // A key that was made here is nothing that an issuer should see.
+                // A generated API key must never be sent to an issuer.
                 Err(Unauthorized::Unknown) if !keys::looks_like_one(shown()?) => {
                     oauth.principal(shown()?, from).await?
                 }
@@ -175,7 +176,7 @@ impl Authenticator {
             },
             Authenticator::Certificates(certificates, otherwise) => {
                 match (&presented.peer.certificate, presented.authorization, otherwise) {
-                    // Who sends a key or a token wants to be who that says.
+                    // An explicit key or token takes precedence over the certificate.
                     (_, Some(_), Some(otherwise)) => Box::pin(otherwise.authenticate(presented)).await?,
                     (Some(shown), None, Some(_)) => match certificates.principal(shown) {
                         Err(Unauthorized::UnknownCertificate) => return Err(Unauthorized::Missing),
@@ -194,8 +195,8 @@ impl Authenticator {
         if single_user { Principal::single_user() } else { Principal::anybody() }
     }
 
-    /// True if somebody who was let in before would be let in by these rules as well, and be the same. Whether what they
-    /// were let in by is over by now is said by [`Authenticator::time_left`].
+    /// Returns true if these rules would admit an authenticated caller again, with the same identity. It
+    /// ignores expiry, which [`Authenticator::time_left`] returns.
     pub fn still_knows(&self, principal: &Principal) -> bool {
         let by_key =
             |keys: &ApiKeys, digest| keys.known(digest).is_some_and(|known| known.is_same(principal));
@@ -215,7 +216,7 @@ impl Authenticator {
         }
     }
 
-    /// How long it is until what somebody was let in by has been over for this grace, if it has an end.
+    /// Returns the time until the caller's credential has been expired for this grace period, if it expires.
     pub fn time_left(&self, principal: &Principal, grace: Duration) -> Option<Duration> {
         let now = match self {
             Authenticator::None { .. } => return None,
@@ -226,7 +227,8 @@ impl Authenticator {
         principal.pass.until.map(|until| (until + grace).since(now))
     }
 
-    /// Takes over what is known of issuers that are reached as before, so that other rules do not ask them anew.
+    /// Takes over cached data of issuers whose connection settings are unchanged, so that new rules need not
+    /// fetch it again.
     pub fn inherit(&mut self, old: &Authenticator) {
         match (self, old.oauth()) {
             (Authenticator::OAuth(new, _), Some(old)) => new.inherit(old),
@@ -236,7 +238,7 @@ impl Authenticator {
     }
 }
 
-/// The credential of a `Bearer` header. Several headers come here as one, with commas between.
+/// Returns the credential of a `Bearer` header. Several headers arrive joined by commas.
 fn bearer(header: &[u8]) -> Result<&[u8], Unauthorized> {
     let (scheme, credential) = header.split_at_checked("Bearer ".len()).ok_or(Unauthorized::Form)?;
     let credential = credential.trim_ascii();
@@ -248,7 +250,7 @@ fn bearer(header: &[u8]) -> Result<&[u8], Unauthorized> {
 mod tests {
     use super::*;
 
-    /// What becomes of a request with this `Authorization`.
+    /// Authenticates a request with this `Authorization` header.
     pub(super) fn shown(auth: &Authenticator, header: Option<&str>) -> Result<Principal, Unauthorized> {
         let peer = Peer { address: Some(([192, 0, 2, 7], 1234).into()), certificate: None };
         let presented = Presented { authorization: header.map(str::as_bytes), peer: &peer };

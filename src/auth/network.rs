@@ -1,9 +1,9 @@
-//! What counts as one place that requests come from. It must not count anything.
+//! The grouping of client addresses for limits per client. It must not count anything.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What those who cannot be told apart are counted by: an address, or the network of one that a single user has whole
-/// (IPv6, /64: RFC 4291, section 2.5.4).
+/// Returns the key under which limits count a client: the address, or for IPv6 its /64 network. A single user
+/// usually controls a whole /64 network (RFC 4291, section 2.5.4).
 pub fn of_one_user(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {

@@ -1,25 +1,26 @@
-//! [`Pattern`]: the address of a resource with places in it, such as `runbook://{service}`: the simple expressions of
-//! RFC 6570, each of which stands for one part of an address. It must not know what lies at an address.
+//! [`Pattern`]: a resource address with parameters, such as `runbook://{service}`. It supports the simple
+//! expressions of RFC 6570, and each expression matches one part of an address. It must not know which
+//! resource is at an address.
 
 use std::collections::BTreeMap;
 
 use fluent_uri::Uri;
 use percent_encoding::percent_decode_str;
 
-/// An address with places in it.
+/// A resource address with parameters.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
-    /// What stands before each place, and the place's name.
+    /// The literal text before each parameter, and the parameter's name.
     places: Vec<(String, String)>,
-    /// What stands behind the last.
+    /// The literal text after the last parameter.
     end: String,
 }
 
-/// Says what is wrong with an address (RFC 3986).
+/// Checks that an address is a URI (RFC 3986).
 ///
 /// # Errors
-/// The words.
+/// If it is not a URI; the text explains why.
 pub fn check(uri: &str) -> Result<(), String> {
     match Uri::parse(uri) {
         Ok(_) => Ok(()),
@@ -31,10 +32,10 @@ pub fn check(uri: &str) -> Result<(), String> {
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the pattern is invalid; the text explains why.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut places, mut rest) = (Vec::<(String, String)>::new(), text);
         while let Some((before, behind)) = rest.split_once('{') {
@@ -60,17 +61,18 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// The pattern as it was written: a URI template.
+    /// Returns the pattern as it was written: a URI template.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The names of its places, in their order.
+    /// Returns the names of its parameters, in their order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.places.iter().map(|(_, name)| name.as_str())
     }
 
-    /// What stands in each place of an address of this pattern; `None` if it is another address.
+    /// Returns the value of each parameter in an address of this pattern; `None` if the address does not
+    /// match.
     pub fn read(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         let (first, _) = self.places.first()?;
         let mut rest = uri.strip_prefix(first.as_str())?;

@@ -1,56 +1,56 @@
-//! [`Argument`]: what a prompt takes, or the address of a resource: text, with the values that it can have or that are
-//! suggested. It must not know where it is used.
+//! [`Argument`]: a text argument of a prompt or of a resource address, with its allowed or suggested
+//! values. It must not know where it is used.
 
 use serde_json::{Value, json};
 
-/// The most values that one completion has (MCP, server/utilities/completion).
+/// Maximum number of values in one completion (MCP, server/utilities/completion).
 const MOST: usize = 100;
 
-/// Something that a client gives as text.
+/// A text argument that a client supplies.
 #[derive(Clone, Debug)]
 pub struct Argument {
     /// Its name.
     pub name: String,
     /// Its title, for people.
     pub title: Option<String>,
-    /// What it means.
+    /// Its meaning.
     pub description: Option<String>,
-    /// Whether it must be given.
+    /// Whether it is required.
     pub required: bool,
-    /// Its value where none is given.
+    /// Its default value.
     pub default: Option<String>,
-    /// Which values it can have.
+    /// The values that it accepts.
     pub values: Values,
-    /// The tool whose parameter has those values, if they are taken from one.
+    /// The tool whose parameter defines those values, if any.
     pub tool: Option<String>,
 }
 
-/// Which values an argument can have.
+/// The values that an argument accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Values {
-    /// Any.
+    /// Any value.
     #[default]
     Any,
-    /// Any; these are suggested.
+    /// Any value; these are suggested.
     Suggested(Vec<String>),
-    /// These and no others.
+    /// Only these values.
     Only(Vec<String>),
 }
 
-/// Values that fit what a user has typed so far.
+/// Values that match what a user has typed so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// Up to a hundred of them, the nearest first.
+    /// Up to a hundred matches, the best first.
     pub values: Vec<String>,
-    /// How many there are.
+    /// Total number of matches.
     pub total: usize,
 }
 
 impl Argument {
-    /// Says what is wrong with a value.
+    /// Checks a value.
     ///
     /// # Errors
-    /// The words, beginning with the argument's name.
+    /// If the value is not allowed; the text begins with the argument's name.
     pub fn check(&self, value: &str) -> Result<(), String> {
         match &self.values {
             Values::Only(values) if !values.iter().any(|known| known == value) => {
@@ -61,7 +61,7 @@ impl Argument {
         }
     }
 
-    /// What a form asks for: a JSON Schema.
+    /// Returns the JSON Schema of the argument for a form.
     pub fn schema(&self) -> Value {
         let mut schema = json!({"type": "string"});
         for (name, text) in [("title", &self.title), ("description", &self.description)] {
@@ -75,7 +75,7 @@ impl Argument {
         schema
     }
 
-    /// What could be meant by what was typed so far.
+    /// Returns the completions of the text typed so far.
     pub fn complete(&self, typed: &str) -> Completion {
         match &self.values {
             Values::Any => Completion::default(),
@@ -87,8 +87,8 @@ impl Argument {
 }
 
 impl Completion {
-    /// Those of some values that fit what was typed: first those that begin like it, then those that have it
-    /// elsewhere, each in the order given. Case does not matter.
+    /// Selects the values that match the typed text: first those that begin with it, then those that
+    /// contain it, each in the given order. Case is ignored.
     pub fn of<'a>(values: impl Iterator<Item = &'a str>, typed: &str) -> Self {
         let typed = typed.to_lowercase();
         let (mut first, mut then) = (Vec::new(), Vec::new());
@@ -103,7 +103,7 @@ impl Completion {
         Self { values: first.into_iter().chain(then).take(MOST).map(str::to_owned).collect(), total }
     }
 
-    /// True if there are more than it has.
+    /// Returns true if there are more matches than `values` contains.
     pub fn has_more(&self) -> bool {
         self.total > self.values.len()
     }

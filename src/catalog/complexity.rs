@@ -1,23 +1,23 @@
-//! Whether a schema is simple enough to be used. Schemas come with what engines offer as well as from the config, and one of
-//! a few lines can take a validator for ever: one that refers to itself, or one whose parts each hold two of the next. It
-//! must not judge what a schema says.
+//! Decides whether a schema is simple enough to be used. Schemas come from engines as well as from the
+//! config. A few lines can keep a validator busy forever: a schema that refers to itself, or one whose
+//! parts each refer twice to the next. It must not judge what a schema means.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Number, Value};
 
-/// The largest schema, in bytes as JSON. Every client that lists tools is sent it.
+/// Maximum size of a schema, in bytes of JSON. Every client that lists tools receives it.
 const LARGEST: usize = 512 * 1024;
-/// Objects and lists within each other.
+/// Maximum nesting of objects and arrays.
 const DEEPEST: usize = 100;
-/// Schemas that are held against one and the same value.
+/// Maximum number of schemas that apply to one value.
 const MOST_AT_ONCE: u64 = 10_000;
-/// So many listed values, and so many bytes of text, are as much work as one schema.
+/// Number of `enum` values (`LISTED`) and of bytes of text (`BYTES`) that count as one schema or value.
 const LISTED: usize = 16;
 const BYTES: usize = 64;
-/// A number with no more digits, before or behind the point, counts like any other value.
+/// Numbers with at most this many digits before or after the decimal point count like any other value.
 const DIGITS: f64 = 20.0;
-/// Schemas within each other that are held against one and the same value.
+/// Maximum depth of nested schemas that apply to one value.
 const LONGEST_CHAIN: usize = 100;
 
 /// Keywords with one schema for the same value.
@@ -26,13 +26,14 @@ const ONE: [&str; 4] = ["not", "if", "then", "else"];
 const LIST: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 /// Keywords with named schemas for the same value.
 const NAMED: [&str; 2] = ["dependentSchemas", "dependencies"];
-/// Keywords that lead to another schema for the same value.
+/// Keywords that refer to another schema for the same value.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// Holds a schema against what a validator can be asked to bear. Returns how much work it is for one value at most.
+/// Checks a schema against the limits of the validator. Returns the maximum work of the schema for one
+/// value.
 ///
 /// # Errors
-/// In words for the author of the schema.
+/// If the schema exceeds a limit; the text is for the author of the schema.
 pub(super) fn check(schema: &Value) -> Result<Weight, String> {
     let size = schema.to_string().len();
     if size > LARGEST {
@@ -46,7 +47,7 @@ pub(super) fn check(schema: &Value) -> Result<Weight, String> {
     if all.iter().any(refers) && all.iter().skip(1).any(|node| has_base(node)) {
         return Err(format!("a schema within it has an `{base}` of its own: refer by `#/$defs/...` alone"));
     }
-    // By its own address it could refer to itself in more ways than are looked at here.
+    // By its own address it could refer to itself in more ways than this check covers.
     if let Some(name) = all.iter().find_map(|node| leads_out(node))
         && all.first().is_some_and(|root| has_base(root))
     {
@@ -65,17 +66,17 @@ pub(super) fn check(schema: &Value) -> Result<Weight, String> {
     Ok(most)
 }
 
-/// How large a value is, in values that schemas are held against. Long texts and numbers count for more.
+/// Returns the size of a value, in values that the validator checks. Long texts and numbers count for more.
 pub(super) fn size(value: &Value) -> u64 {
     left_of(u64::MAX, value).map_or(u64::MAX, |left| u64::MAX - left)
 }
 
-/// True if a value is no larger than this. It looks no further than it has to.
+/// Returns true if the size of a value is at most this. It stops as soon as the limit is exceeded.
 pub(super) fn is_at_most(value: &Value, most: u64) -> bool {
     left_of(most, value).is_some()
 }
 
-/// What a value of this size leaves of a limit; `None` if it exceeds it.
+/// Subtracts the size of a value from a limit; `None` if it exceeds the limit.
 fn left_of(limit: u64, value: &Value) -> Option<u64> {
     let left = limit.checked_sub(1)?;
     match value {
@@ -89,13 +90,13 @@ fn left_of(limit: u64, value: &Value) -> Option<u64> {
     }
 }
 
-/// `multipleOf` is checked with all digits of a number.
+/// Returns the extra size of a number: the validator checks `multipleOf` with all digits.
 fn of_number(number: &Number) -> u64 {
     let digits = number.as_f64().map_or(0.0, |value| value.abs().log10().abs());
     if digits.is_finite() && digits > DIGITS { digits as u64 } else { 0 }
 }
 
-/// How many lists and objects of a value lie within each other, with the innermost value.
+/// Returns the nesting depth of a value: its arrays and objects, and the innermost value.
 pub(super) fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
@@ -108,20 +109,20 @@ fn of_text(text: &str) -> u64 {
     (text.len() / BYTES).try_into().unwrap_or(u64::MAX)
 }
 
-/// The keyword that gives a schema an address: draft 4 and those before it had another.
+/// Returns the keyword that gives a schema an address: `id` up to draft 4, `$id` since.
 fn base(schema: &Value) -> &'static str {
     let draft = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
     let is_old = ["/draft-03/", "/draft-04/"].iter().any(|old| draft.contains(old));
     if is_old { "id" } else { "$id" }
 }
 
-/// A reference to something else than a part of the schema by its place or its name.
+/// Returns a reference that is not to a part of this schema by path or name, if there is one.
 fn leads_out(node: &Value) -> Option<&str> {
     let references = REFERENCES.iter().filter_map(|name| node.get(*name)?.as_str());
     references.into_iter().find(|reference| !reference.starts_with('#'))
 }
 
-/// All objects of a schema, the whole first.
+/// Collects all objects of a schema, the root first.
 fn gather<'a>(value: &'a Value, depth: usize, all: &mut Vec<&'a Value>) -> Result<(), String> {
     if depth > DEEPEST {
         return Err(format!("it is nested deeper than {DEEPEST} levels"));
@@ -136,15 +137,15 @@ fn gather<'a>(value: &'a Value, depth: usize, all: &mut Vec<&'a Value>) -> Resul
     }
 }
 
-/// What a schema can refer to within itself.
+/// The targets that a schema can refer to within itself.
 pub(super) struct Places<'a> {
     root: &'a Value,
-    /// The schemas that have a name to be referred to by.
+    /// The named schemas that a reference can target.
     anchors: HashMap<&'a str, Vec<&'a Value>>,
 }
 
 impl<'a> Places<'a> {
-    /// The places of a schema that [`check`] has let pass.
+    /// Collects the targets of a schema that has passed [`check`].
     pub(super) fn of(root: &'a Value) -> Self {
         let mut all = Vec::new();
         gather(root, 0, &mut all).expect("it is not too deep");
@@ -163,7 +164,7 @@ impl<'a> Places<'a> {
         Self { root, anchors }
     }
 
-    /// The schemas that this one refers to.
+    /// Returns the schemas that this one refers to.
     pub(super) fn referred(&self, node: &Map<String, Value>) -> Vec<&'a Value> {
         let mut referred = Vec::new();
         for reference in REFERENCES.iter().filter_map(|name| node.get(*name)?.as_str()) {
@@ -172,7 +173,7 @@ impl<'a> Places<'a> {
                     referred.extend(self.root.pointer(&decoded(path)));
                 }
                 Some(name) => referred.extend(self.anchors.get(name).into_iter().flatten()),
-                // It leads out of the schema, which nothing may.
+                // It leads out of the schema, which `check` refuses.
                 None => {}
             }
         }
@@ -180,20 +181,20 @@ impl<'a> Places<'a> {
     }
 }
 
-/// How much work a schema is for one value, without what it says of the parts of the value.
+/// The work of a schema for one value, without the schemas for the parts of the value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weight {
-    /// Schemas that are held against the value.
+    /// Number of schemas that apply to the value.
     in_all: u64,
-    /// The same, with the values that they list.
+    /// The same number, plus the cost of the values that they list.
     pub(super) work: u64,
-    /// The most of them that lie within each other.
+    /// Maximum depth of nesting among them.
     pub(super) chain: usize,
 }
 
 struct Weigher<'a> {
     places: Places<'a>,
-    /// By where they lie in memory. `None` while it is being found out.
+    /// Weights by memory address; `None` while one is being computed.
     known: HashMap<*const Map<String, Value>, Option<Weight>>,
 }
 
@@ -224,7 +225,7 @@ impl<'a> Weigher<'a> {
         Ok(weight)
     }
 
-    /// The schemas that are held against the same value as this one.
+    /// Returns the schemas that apply to the same value as this one.
     fn beside(&self, node: &'a Map<String, Value>) -> Vec<&'a Map<String, Value>> {
         let one = ONE.iter().filter_map(|name| node.get(*name));
         let list = LIST.iter().filter_map(|name| node.get(*name)?.as_array()).flatten();
@@ -235,7 +236,7 @@ impl<'a> Weigher<'a> {
     }
 }
 
-/// A pointer as it stands in an address.
+/// Decodes a JSON pointer that is written as a URI fragment.
 fn decoded(path: &str) -> String {
     percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
 }

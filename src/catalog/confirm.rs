@@ -1,5 +1,5 @@
-//! [`Confirm`]: what is asked before a job starts. It must not show what is sensitive: the config refuses a message
-//! that names such a parameter.
+//! [`Confirm`]: the consent question before a job starts. It must not show sensitive values: the config
+//! rejects a message that names a sensitive parameter.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use taskbridge_sdk::Question;
 
 use super::{ConfirmDefault, Template};
 
-/// The consent that a tool wants before its jobs start.
+/// The consent that a tool requires before its jobs start.
 #[derive(Debug)]
 pub struct Confirm {
     message: Template,
-    /// What happens where nobody can be asked.
+    /// The behaviour if the client cannot be asked.
     pub default: ConfirmDefault,
 }
 
 impl Confirm {
-    /// Consent asked in these words: a template that may name parameters, as in `Delete {{ path }}?`.
+    /// Creates a consent question from a template that may name parameters, as in `Delete {{ path }}?`.
     ///
     /// # Errors
-    /// What is wrong with the template.
+    /// If the template is empty or invalid.
     pub fn new(message: String, default: ConfirmDefault) -> Result<Self, String> {
         if message.trim().is_empty() {
             return Err("it is empty: say what is asked, such as \"Really delete {{ path }}?\"".to_owned());
@@ -28,20 +28,21 @@ impl Confirm {
         Ok(Self { message: Template::new(message)?, default })
     }
 
-    /// The parameters that the message names.
+    /// Returns the parameters that the message names.
     pub fn names(&self) -> &BTreeSet<String> {
         self.message.names()
     }
 
-    /// The question for these arguments. Its form has no fields: to accept it is to consent, so that a client shows
-    /// a message and two buttons.
+    /// Builds the question for these arguments. Its form has no fields, so that a client shows a message
+    /// and two buttons: to accept it is to consent.
     pub(super) fn question(&self, arguments: &Map<String, Value>) -> Question {
         let named: Map<String, Value> = self
             .names()
             .iter()
             .filter_map(|name| arguments.get(name).map(|value| (name.clone(), value.clone())))
             .collect();
-        // A template that fails on these very arguments must not start a job unasked: it is shown as it stands.
+        // A template that fails on these arguments must not start a job without consent: the raw template
+        // is shown.
         let message = self.message.render(&named).unwrap_or_else(|_| self.message.text().to_owned());
         Question::form("confirm", message, json!({"type": "object", "properties": {}}))
     }

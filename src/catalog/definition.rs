@@ -13,10 +13,10 @@ use crate::tasks::service::WhenFull;
 use crate::tasks::store::Quota;
 use crate::tasks::task::{OnExpiry, OnRefusal};
 
-/// The names of the server's own tools, which no tool of the config can have.
+/// Names of the server's own tools, which no tool of the config can use.
 pub const COMPANIONS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
 
-/// A tool as the config defines it: found right, with its schemas compiled.
+/// A tool as the config defines it: validated, with its schemas compiled.
 #[derive(Debug)]
 pub struct Definition {
     /// See [`super::Tool::name`].
@@ -29,10 +29,10 @@ pub struct Definition {
     pub annotations: Value,
     /// The input schema as clients see it.
     pub published: Value,
-    /// The input schema that arguments are held against: the published one, but for files, which have their own
-    /// rules and clearer messages.
+    /// The input schema that arguments are validated against: the published one without files, which have
+    /// their own rules and clearer messages.
     pub input: Schema,
-    /// What a result's structured part is held against.
+    /// The schema that a result's structured content is validated against.
     pub output: Option<Schema>,
     /// The parameters whose values are secrets.
     pub sensitive: BTreeSet<String>,
@@ -42,23 +42,23 @@ pub struct Definition {
     pub tasks: BTreeSet<String>,
     /// The backend that runs its jobs.
     pub backend: String,
-    /// What to run there.
+    /// The target to run on the backend.
     pub target: Value,
     /// See [`super::Tool::task_support`].
     pub task_support: TaskSupport,
-    /// What to ask before a job starts.
+    /// The consent question before a job starts.
     pub confirm: Option<Confirm>,
-    /// What to ask for parameters that are left out, in the order in which it is asked.
+    /// The questions for omitted parameters, in the order in which they are asked.
     pub inquiries: Vec<Inquiry>,
     /// See [`super::Tool::mirrored`].
     pub mirrored: Vec<Mirrored>,
-    /// The slots that a job takes.
+    /// The slots that a job uses.
     pub slots: Vec<String>,
-    /// The slots that a job takes in its owner's name, up to that name.
+    /// The slots that a job uses per owner: the slot names without the owner's name.
     pub owner_slots: Vec<String>,
-    /// The most that is kept for one owner.
+    /// The quota of kept tasks for one owner.
     pub most_kept: Option<Quota>,
-    /// What happens to a call when one of them is taken up.
+    /// The behaviour of a call when a slot is full.
     pub when_full: WhenFull,
     /// The deadlines of its tasks.
     pub terms: TermsRule,
@@ -72,14 +72,14 @@ pub struct Definition {
     pub access: Rules,
 }
 
-/// How a tool's deadlines come about.
+/// The rules for a tool's deadlines.
 #[derive(Clone, Debug)]
 pub struct TermsRule {
-    /// The lifetime of a task whose client asks for none.
+    /// The lifetime of a task whose client requests none.
     pub default_ttl: Duration,
-    /// The shortest lifetime that a client gets.
+    /// The minimum lifetime that a client gets.
     pub min_ttl: Duration,
-    /// The longest.
+    /// The maximum lifetime that a client gets.
     pub max_ttl: Duration,
     /// See [`crate::tasks::task::Terms::keep_result`].
     pub keep_result: Duration,
@@ -107,33 +107,33 @@ pub struct TermsRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskSupport {
-    /// It can run only as a task.
+    /// The tool can run only as a task.
     Required,
-    /// It can run either way.
+    /// The tool can run as a task or as a plain call.
     #[default]
     Optional,
-    /// It cannot be called as a task.
+    /// The tool cannot run as a task.
     Forbidden,
 }
 
-/// What becomes of the job of a plain call that goes away before it is answered.
+/// Policy for the job of a plain call that disconnects before it is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnAbandon {
-    /// It goes on.
+    /// The job continues.
     #[default]
     Keep,
-    /// It is cancelled.
+    /// The job is cancelled.
     Cancel,
 }
 
-/// What happens to a call that wants consent, from a client that cannot be asked.
+/// Policy for a call that requires consent, if the client cannot be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfirmDefault {
-    /// It goes on as if the client had agreed.
+    /// The call continues as if the client had agreed.
     Accept,
-    /// It is refused.
+    /// The call is refused.
     #[default]
     Refuse,
 }

@@ -1,6 +1,6 @@
-//! [`describe`]: what is wrong with a value that does not fit a schema, in words and with bounded work. The validator's own
-//! errors hold all errors of all branches of `anyOf` and `oneOf`, and their number grows without measure. It must not decide
-//! whether a value fits: the validator does.
+//! [`describe`]: explains why a value does not match a schema, with bounded work. The validator's own
+//! errors contain all errors of all branches of `anyOf` and `oneOf`, and their number is unbounded. It must
+//! not decide whether a value matches: the validator does.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,21 +12,23 @@ use taskbridge_sdk::short_line;
 
 use super::complexity::Places;
 
-/// At most this many faults are named at once.
+/// Maximum number of faults in one description.
 const MAX_FAULTS: usize = 5;
-/// A value longer than this is not shown, in bytes.
+/// Maximum length of a value that is shown, in bytes.
 const MAX_SHOWN: usize = 60;
-/// The longest text of a fault, in characters.
+/// Maximum length of a fault's text, in characters.
 const MAX_TEXT: usize = 400;
-/// At most this many forms of `anyOf` and `oneOf` are named.
+/// Maximum number of `anyOf` and `oneOf` alternatives that are named.
 const MAX_FORMS: usize = 10;
-/// How often a schema is held against a value for one description, at most.
+/// Maximum number of schema checks for one description.
 const MAX_STEPS: usize = 20_000;
-/// What it costs to compile the rules of one schema, in steps; and each pattern among them, which may become large.
+/// Cost in steps to compile the rules of one schema (`COMPILE`), and each pattern among them, which may
+/// become large (`PATTERN`).
 const COMPILE: usize = 200;
 const PATTERN: usize = 2_000;
 
-/// Keywords that are not handed to the validator: those with schemas of their own, and those that are no rules.
+/// Keywords that are not passed to the validator: those with schemas of their own, and those that are not
+/// rules.
 const NOT_RULES: [&str; 34] = [
     "$anchor",
     "$comment",
@@ -63,18 +65,18 @@ const NOT_RULES: [&str; 34] = [
     "propertyNames",
     "then",
 ];
-/// Those whose judgement needs all the others'. They are left to the validator.
+/// Keywords whose result depends on all others. They are left to the validator.
 const LEFT_OUT: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
 
-/// How the value and its secrets are called.
+/// The name of the value and its secret properties.
 pub(super) struct Naming<'a> {
-    /// What the value as a whole is called.
+    /// The name of the value as a whole.
     pub(super) whole: &'a str,
-    /// Which properties of the whole must not be shown.
+    /// Returns true for the top-level properties that must not be shown.
     pub(super) hidden: &'a dyn Fn(&str) -> bool,
 }
 
-/// What is wrong with a value that does not fit the schema: path, value and rule of each fault, up to five.
+/// Describes why a value does not match the schema: path, value and rule of each fault, up to five.
 pub(super) fn describe(schema: &Value, draft: Draft, value: &Value, naming: &Naming<'_>) -> String {
     let mut walk = Walk {
         places: Places::of(schema),
@@ -96,28 +98,28 @@ pub(super) fn describe(schema: &Value, draft: Draft, value: &Value, naming: &Nam
     texts.join("; ")
 }
 
-/// What is wrong with one part of the value.
+/// A fault in one part of the value.
 #[derive(Clone)]
 struct Fault {
-    /// How deep within the whole the part lies.
+    /// The depth of the part within the whole value.
     depth: usize,
     rule: Rule,
     text: String,
 }
 
-/// What a rule is about.
+/// The kind of rule that failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rule {
     /// The type of the value.
     Type,
-    /// Which values there may be. Such a member often says what kind of thing the whole is.
+    /// The allowed values. Such a member often names the kind of the whole value.
     Values,
-    /// One of several forms.
+    /// Several alternatives.
     Forms,
     Other,
 }
 
-/// A place in the value.
+/// A path in the value.
 #[derive(Clone, Copy)]
 struct Path<'p> {
     last: Option<(&'p Path<'p>, Segment<'p>)>,
@@ -137,7 +139,7 @@ impl<'p> Path<'p> {
         Self { last: Some((self, segment)), depth: self.depth + 1 }
     }
 
-    /// `filters[2].name`, and the name of the property of the whole that it lies in.
+    /// Returns the path as text, such as `filters[2].name`, and the top-level property that contains it.
     fn words(&self, whole: &str) -> (String, Option<&'p str>) {
         let Some((before, last)) = self.last else { return (whole.to_owned(), None) };
         let (words, first) = match before.last {
@@ -158,16 +160,17 @@ struct Walk<'a> {
     places: Places<'a>,
     draft: Draft,
     naming: &'a Naming<'a>,
-    /// How many are left.
+    /// Remaining steps.
     steps: usize,
-    /// By where schema and value lie in memory.
+    /// Known faults by the memory addresses of schema and value.
     known: HashMap<(*const Value, *const Value), Faults>,
     rules: HashMap<*const Map<String, Value>, Option<Rc<Validator>>>,
     patterns: HashMap<&'a str, Option<Rc<Validator>>>,
 }
 
 impl<'a> Walk<'a> {
-    /// The faults of this value, one more than are named at most. None where it fits, and where the steps are used up.
+    /// Returns the faults of this value: at most one more than are named. Empty if it matches, or if the
+    /// steps are used up.
     fn faults(&mut self, schema: &'a Value, value: &'a Value, path: &Path<'_>) -> Faults {
         let schema_members = match schema {
             Value::Bool(false) => {
@@ -183,7 +186,7 @@ impl<'a> Walk<'a> {
         if !self.spend(1) {
             return [].into();
         }
-        // A schema that comes back to itself says nothing new.
+        // A schema that recurses into itself adds no faults.
         self.known.insert(key, [].into());
         let mut faults = self.of_rules(schema_members, value, path);
         self.of_same_value(schema_members, value, path, &mut faults);
@@ -198,19 +201,19 @@ impl<'a> Walk<'a> {
         faults
     }
 
-    /// Takes steps from what is left; false where that is not enough, and then nothing is left.
+    /// Consumes steps. Returns false if too few are left, and then none remain.
     fn spend(&mut self, steps: usize) -> bool {
         let enough = self.steps >= steps;
         self.steps = if enough { self.steps - steps } else { 0 };
         enough
     }
 
-    /// Whether it fits, as far as is known here.
+    /// Returns true if no fault is found here.
     fn fits(&mut self, schema: &'a Value, value: &'a Value, path: &Path<'_>) -> bool {
         self.faults(schema, value, path).is_empty()
     }
 
-    /// By the rules that hold no other schemas.
+    /// Returns the faults by the rules without nested schemas.
     fn of_rules(&mut self, schema: &'a Map<String, Value>, value: &Value, path: &Path<'_>) -> Vec<Fault> {
         let Some(validator) = self.rules_of(schema) else { return Vec::new() };
         let errors = validator.iter_errors(value).take(MAX_FAULTS + 1);
@@ -250,7 +253,7 @@ impl<'a> Walk<'a> {
         super::schema::options().with_draft(self.draft).build(rules).ok().map(Rc::new)
     }
 
-    /// By the schemas that are held against this very value.
+    /// Adds the faults by the schemas that apply to the same value.
     fn of_same_value(
         &mut self,
         schema: &'a Map<String, Value>,
@@ -289,7 +292,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// By forms of which one, or exactly one, must fit: the faults of the form that fits best.
+    /// Checks the alternatives of `anyOf` or `oneOf`. Returns the faults of the alternative that fits best.
     fn of_forms(
         &mut self,
         keyword: &str,
@@ -302,7 +305,7 @@ impl<'a> Walk<'a> {
         for form in forms {
             let faults = self.faults(form, value, path);
             if self.steps == 0 {
-                // What was not looked at may fit.
+                // An unchecked alternative may match.
                 return Vec::new();
             }
             fitting += usize::from(faults.is_empty());
@@ -378,7 +381,7 @@ impl<'a> Walk<'a> {
         path: &Path<'_>,
         faults: &mut Vec<Fault>,
     ) {
-        // Drafts before 2020-12 have `items` and `additionalItems` for `prefixItems` and `items`.
+        // Drafts before 2020-12 use `items` and `additionalItems` for `prefixItems` and `items`.
         let (first, others) = match schema.get("items") {
             Some(Value::Array(first)) => (first.as_slice(), schema.get("additionalItems")),
             others => (list(schema, "prefixItems"), others),
@@ -405,7 +408,7 @@ impl<'a> Walk<'a> {
 
     fn of_error(&self, error: &ValidationError<'_>, path: &Path<'_>) -> Fault {
         let keyword = error.kind().keyword();
-        // What is not a scalar may hold something hidden within, and is too long anyway.
+        // A value that is not a scalar may contain a hidden part, and is too long anyway.
         let value = match error.instance().as_ref() {
             value @ (Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null) => {
                 Some(value.to_string()).filter(|text| text.len() <= MAX_SHOWN)
@@ -423,7 +426,7 @@ impl<'a> Walk<'a> {
 
     fn fault(&self, path: &Path<'_>, keyword: &str, words: &str, rule: Rule) -> Fault {
         let (place, property) = path.words(self.naming.whole);
-        // Even words without the value can repeat part of it, such as the names of unexpected properties.
+        // Even a text without the value can repeat part of it, such as the names of unexpected properties.
         let text = match property.is_some_and(|name| (self.naming.hidden)(name)) {
             true => format!("`{place}`: the value (hidden) does not fit the rule `{keyword}`"),
             false => format!("`{place}`: {} (rule `{keyword}`)", short_line(words, MAX_TEXT)),
@@ -432,8 +435,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// How far a value is from a form: whether it is of another kind, itself or in a member (which often says what kind it
-/// is), how near to the whole its faults are, and how many.
+/// Returns the distance between a value and an alternative. Faults about the kind of the value count first:
+/// its own, or a member's, which often names the kind. Then follow the depth of the faults and their
+/// number.
 fn distance(faults: &[Fault], path: &Path<'_>) -> (usize, std::cmp::Reverse<usize>, usize) {
     let of_kind = |fault: &&Fault| match fault.rule {
         Rule::Values => fault.depth <= path.depth + 1,
@@ -444,7 +448,7 @@ fn distance(faults: &[Fault], path: &Path<'_>) -> (usize, std::cmp::Reverse<usiz
     (faults.iter().filter(of_kind).count(), std::cmp::Reverse(nearest), faults.len())
 }
 
-/// That a value fits none of these forms, and what the simple ones among them are.
+/// Describes that a value matches none of these alternatives, and names the simple ones among them.
 fn none_of(forms: &[Value]) -> String {
     let short = |value: &Value| Some(value.to_string()).filter(|text| text.len() <= MAX_SHOWN);
     let names =

@@ -1,5 +1,5 @@
-//! File arguments: what a client may hand over in place of a path, checked. A client must never reach a file outside
-//! of the folders that the config allows, nor learn whether one exists there.
+//! Checks file arguments: the content or URI that a client may pass instead of a path. A client must never
+//! reach a file outside the folders that the config allows, nor learn whether one exists there.
 
 use std::path::{Path, PathBuf};
 
@@ -10,17 +10,18 @@ use taskbridge_sdk::SourceFile;
 
 use super::sealed::{Content, File};
 
-/// What the config says about one file parameter.
+/// The config of one file parameter.
 #[derive(Clone, Debug)]
 pub struct FileRule {
-    /// The folders under which a `file:` URI may point, by absolute paths. Without any, only content is taken.
+    /// The folders that a `file:` URI may point into, as absolute paths. If empty, only content is
+    /// accepted.
     pub roots: Vec<PathBuf>,
-    /// The most bytes a file may have.
+    /// Maximum size of a file, in bytes.
     pub max_bytes: u64,
 }
 
 impl FileRule {
-    /// The schema of the parameter as clients see it.
+    /// Returns the schema of the parameter as clients see it.
     pub fn published(&self) -> Map<String, Value> {
         let content = json!({
             "type": "object",
@@ -53,7 +54,7 @@ impl FileRule {
     /// Checks one file argument.
     ///
     /// # Errors
-    /// What is wrong with it, for the caller.
+    /// If the argument is invalid; the text is for the caller.
     pub(super) fn take(&self, parameter: &str, value: &Value) -> Result<File, String> {
         let fault = |text: String| format!("`{parameter}`: {text}");
         let members = value.as_object().ok_or_else(|| fault(self.expected()))?;
@@ -114,9 +115,10 @@ impl FileRule {
         Err(format!("the file has {size} bytes, and at most {} are taken (rule `max_bytes`)", self.max_bytes))
     }
 
-    /// The file behind a URI: its real path and its name.
+    /// Resolves a URI to the real path of its file and the file's name.
     fn find(&self, uri: &str) -> Result<(PathBuf, String), String> {
-        // One answer for what lies outside and what does not exist there, so that nothing can be probed.
+        // The same error for a file outside the folders and for a missing one, so that clients cannot probe
+        // for files.
         let outside = || format!("{uri} is not a file under a folder that this parameter allows");
         if self.roots.is_empty() {
             return Err(self.expected());
@@ -127,7 +129,8 @@ impl FileRule {
         if !self.roots.iter().any(allows) {
             return Err(outside());
         }
-        // Opened, so that the size of a file that was swapped for a link meanwhile is not told. What the job gets is opened later.
+        // Opened, so that the size of a file that was replaced by a link in the meantime is not disclosed.
+        // The job's input is opened later.
         let opened = SourceFile::new(&real, u64::MAX).open().map_err(|_| outside())?;
         self.fits(opened.size())?;
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(outside)?;
@@ -135,7 +138,7 @@ impl FileRule {
     }
 }
 
-/// The path that a `file:` URI names on this machine (RFC 8089).
+/// Returns the path that a `file:` URI names on this machine (RFC 8089).
 fn path_of(uri: &str) -> Result<PathBuf, String> {
     let refused = || format!("{uri} is not a URI of a local file: write file:///absolute/path");
     let rest = uri.strip_prefix("file://").ok_or_else(refused)?;
@@ -150,7 +153,7 @@ fn path_of(uri: &str) -> Result<PathBuf, String> {
     Ok(Path::new(decoded.as_ref()).to_path_buf())
 }
 
-/// A name that leads nowhere but to a file in the folder it is put in.
+/// Checks that a name is a plain file name, which cannot leave its folder.
 fn plain_name(name: &str) -> Result<String, String> {
     let plain = !name.is_empty()
         && name.len() <= 255

@@ -1,5 +1,5 @@
-//! [`Inquiry`]: what is asked of a caller before anything starts, to learn parameters that were left out. It must not
-//! know how a question reaches anybody.
+//! [`Inquiry`]: a question to the caller for omitted parameters, before anything starts. It must not know
+//! how a question reaches the caller.
 
 use minijinja::value::Serde;
 use serde_json::{Map, Value, json};
@@ -7,39 +7,39 @@ use taskbridge_sdk::{Ask, Question};
 
 use super::template::environment;
 
-/// Something that is asked of a caller before anything starts.
+/// A question to the caller before anything starts.
 #[derive(Clone, Debug)]
 pub struct Inquiry {
-    /// Names it to clients.
+    /// Its key for clients.
     pub key: String,
-    /// Those of a lower step are asked first.
+    /// Its step: inquiries of a lower step are asked first.
     pub step: u32,
-    /// True if a call goes on without an answer, where a client cannot be asked or its user declines.
+    /// True if a call continues without an answer, because the client cannot be asked or its user declines.
     pub optional: bool,
-    /// What is asked, for people: a template that may name parameters.
+    /// The text for people: a template that may name parameters.
     pub message: String,
-    /// What is wanted.
+    /// The requested input.
     pub wants: Wants,
 }
 
-/// What an inquiry wants.
+/// The input that an inquiry requests.
 #[derive(Clone, Debug)]
 pub enum Wants {
     /// A person fills in these parameters: by name, with the schema of each.
     Parameters(Map<String, Value>),
     /// A person visits a page.
     Page {
-        /// Its address.
+        /// The address of the page.
         url: String,
     },
-    /// The client's model says something; its text is the parameter.
+    /// The client's model generates a message; its text becomes the parameter.
     Sampling {
         /// MCP's `CreateMessageRequestParams`.
         request: Map<String, Value>,
         /// The parameter.
         parameter: String,
     },
-    /// The client tells its roots; their addresses are the parameter, a list.
+    /// The client lists its roots; their addresses become the parameter, a list.
     Roots {
         /// The parameter.
         parameter: String,
@@ -47,7 +47,7 @@ pub enum Wants {
 }
 
 impl Inquiry {
-    /// The parameters that an answer gives.
+    /// Returns the parameters that an answer supplies.
     pub fn parameters(&self) -> Vec<&str> {
         match &self.wants {
             Wants::Parameters(schemas) => schemas.keys().map(String::as_str).collect(),
@@ -56,18 +56,19 @@ impl Inquiry {
         }
     }
 
-    /// The parameters among them that are missing.
+    /// Returns those of its parameters that are missing.
     pub fn missing<'a>(&'a self, arguments: &Map<String, Value>) -> Vec<&'a str> {
         self.parameters().into_iter().filter(|name| !arguments.contains_key(*name)).collect()
     }
 
-    /// True if it is to be asked of a call with these arguments, where the inquiries of these keys were answered.
+    /// Returns true if a call with these arguments needs an answer, where `answered` are the keys of
+    /// answered inquiries.
     pub fn is_open(&self, arguments: &Map<String, Value>, answered: &[String]) -> bool {
         let visits = matches!(self.wants, Wants::Page { .. });
         !answered.contains(&self.key) && (visits || !self.missing(arguments).is_empty())
     }
 
-    /// What is asked of a call with these arguments: for what is missing in them.
+    /// Builds the question for the parameters that are missing in these arguments.
     pub fn question(&self, arguments: &Map<String, Value>) -> Question {
         let message = environment()
             .render_str(&self.message, Serde(arguments))
@@ -89,7 +90,7 @@ impl Inquiry {
         Question { id: self.key.clone(), message, ask }
     }
 
-    /// Puts an answer that fits the question in the place of what was missing.
+    /// Adds a valid answer to the arguments that were missing.
     pub fn fill(&self, content: &Map<String, Value>, arguments: &mut Map<String, Value>) {
         match &self.wants {
             Wants::Parameters(schemas) => {
@@ -112,7 +113,7 @@ impl Inquiry {
     }
 }
 
-/// The text of a `CreateMessageResult`: its blocks of text, one on each line.
+/// Returns the text of a `CreateMessageResult`: its text blocks, one per line.
 fn said(result: &Map<String, Value>) -> String {
     let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
     match result.get("content") {

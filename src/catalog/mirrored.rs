@@ -1,34 +1,34 @@
-//! Parameters that clients repeat in HTTP headers, so that what lies between can route by them: `x-mcp-header` in a
-//! tool's input schema (MCP 2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters"). It must not read a
-//! header.
+//! Parameters that clients repeat in HTTP headers, so that proxies can route by them: `x-mcp-header` in a
+//! tool's input schema (MCP 2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters"). It must
+//! not read a header.
 
 use serde_json::Value;
 
-/// The keyword.
+/// The schema keyword.
 pub const KEYWORD: &str = "x-mcp-header";
 
 /// A parameter that is repeated in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirrored {
-    /// The name of the header, without what all of them begin with.
+    /// The name of the header, without the common prefix.
     pub header: String,
-    /// The names that lead to the parameter, from the outside in.
+    /// The property names that lead to the parameter, the outermost first.
     pub path: Vec<String>,
 }
 
 impl Mirrored {
-    /// The parameter's value in these arguments. Null counts as none.
+    /// Returns the parameter's value in these arguments. Null counts as absent.
     pub fn value<'a>(&self, arguments: &'a Value) -> Option<&'a Value> {
         let step = |value: Option<&'a Value>, name: &String| value?.get(name);
         self.path.iter().fold(Some(arguments), step).filter(|value| !value.is_null())
     }
 }
 
-/// All that a schema names.
+/// Returns all mirrored parameters of a schema.
 ///
 /// # Errors
-/// In words for the author of the schema: a name that is no header's, a name used twice, a parameter that is no text,
-/// whole number or boolean, or one that is not reached through `properties` alone.
+/// If a name is not a valid header name, or is used twice. If a parameter is not text, a whole number or a
+/// boolean, or is not reached through `properties` alone. The text is for the author of the schema.
 pub fn all(schema: &Value) -> Result<Vec<Mirrored>, String> {
     let mut found = Vec::new();
     reachable(schema, &mut Vec::new(), &mut found)?;
@@ -70,7 +70,7 @@ fn reachable(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored>) 
     Ok(())
 }
 
-/// A header's name is a token (RFC 9110, 5.1).
+/// Checks that a header's name is a token (RFC 9110, 5.1).
 fn header_name(name: &Value, path: &[String]) -> Result<String, String> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     match name.as_str() {
@@ -82,7 +82,7 @@ fn header_name(name: &Value, path: &[String]) -> Result<String, String> {
     }
 }
 
-/// How often the keyword stands in a schema. Names of properties are not keywords.
+/// Counts how often the keyword occurs in a schema. Names of properties are not keywords.
 fn count(schema: &Value, names: bool) -> usize {
     match schema {
         Value::Object(members) => members

@@ -1,5 +1,5 @@
-//! What clients are offered: the tools that they may call, and how a call becomes a row; resources to read, and
-//! prompts. It must not know a protocol, a store or the config file: the config hands it [`Definition`]s.
+//! Tools, resources and prompts that clients are offered, and the conversion of a tool call into a task. It
+//! must not know a protocol, a store or the config file: the config supplies [`Definition`]s.
 
 pub mod address;
 mod argument;
@@ -46,10 +46,10 @@ use crate::tasks::store::SlotLimit;
 use crate::tasks::task::Spec;
 use crate::tasks::tools::{Opened, Tools};
 
-/// The most jobs that may hold a slot of a tool, a backend or a group that is not in the config any more.
+/// Maximum number of jobs in a slot of a tool, a backend or a group that was removed from the config.
 const LIMIT_OF_WHAT_IS_GONE: u32 = 1;
 
-/// All that is offered: tools in the order of their names, resources and prompts.
+/// The catalog: tools in the order of their names, resources and prompts.
 #[derive(Debug)]
 pub struct Catalog {
     tools: BTreeMap<String, Arc<Tool>>,
@@ -57,7 +57,7 @@ pub struct Catalog {
     prompts: Arc<Prompts>,
     limits: BTreeMap<String, Option<u32>>,
     access: Rules,
-    /// The tools whose tasks are not for their owners alone.
+    /// The tools whose tasks are accessible to other callers than their owners.
     shared: Vec<(String, Rules)>,
     seal: Seal,
 }
@@ -69,33 +69,33 @@ pub struct Tool {
     pub name: String,
     /// Its title, for people.
     pub title: Option<String>,
-    /// What it does, for models.
+    /// Its description, for models.
     pub description: Option<String>,
-    /// Hints, as MCP has them (`ToolAnnotations`): an object, or null if there are none.
+    /// Hints (MCP's `ToolAnnotations`): an object, or null if there are none.
     pub annotations: Value,
-    /// What it takes: a JSON Schema 2020-12 object schema.
+    /// Its input: a JSON Schema 2020-12 object schema.
     pub input_schema: Value,
-    /// What it gives, where it is declared.
+    /// The schema of its output, if declared.
     pub output_schema: Option<Value>,
-    /// Whether it can run as a task, and whether it must.
+    /// Whether it can or must run as a task.
     pub task_support: TaskSupport,
-    /// The most bytes of raw output that a result shows, if the config says.
+    /// Maximum number of bytes of raw output in a result, if configured.
     pub result_bytes: Option<usize>,
     /// True if a model may answer the job's questions.
     pub answer_by_model: bool,
-    /// What becomes of the job of a plain call that goes away before it is answered.
+    /// Policy for the job of a plain call that disconnects before it is answered.
     pub on_abandon: OnAbandon,
     /// The parameters that clients repeat in HTTP headers.
     pub mirrored: Vec<Mirrored>,
-    /// Who may do what with it and its tasks.
+    /// The access rules of the tool and its tasks.
     pub access: Rules,
     definition: Definition,
     seal: Seal,
 }
 
 impl Catalog {
-    /// A catalog of these tools. `limits` are the most jobs that may hold each slot at once, with `None` for any number;
-    /// the seal keeps what is sensitive in a call's arguments.
+    /// Creates a catalog of these tools. `limits` are the maximum numbers of jobs per slot, `None` for
+    /// unlimited; the seal protects sensitive arguments of calls.
     pub fn new(definitions: Vec<Definition>, limits: BTreeMap<String, Option<u32>>, seal: Seal) -> Self {
         let tool = |definition: Definition| {
             let tool = Tool::new(definition, seal.clone());
@@ -107,13 +107,13 @@ impl Catalog {
         Self { tools, resources, prompts, limits, access, shared, seal: seal.clone() }
     }
 
-    /// The same, where these are the rules for tasks of tools that are not offered any more.
+    /// Sets the access rules for tasks of tools that are no longer offered.
     #[must_use]
     pub fn ruled_by(self, access: Rules) -> Self {
         Self { access, ..self }
     }
 
-    /// The same with resources and prompts. A tool that a resource belongs to says so in its description.
+    /// Adds resources and prompts. The description of a tool names the resources that belong to it.
     pub fn with(mut self, resources: Resources, prompts: Prompts) -> Self {
         for tool in self.tools.values_mut() {
             let tool = Arc::get_mut(tool).expect("nobody else has the catalog yet");
@@ -127,7 +127,8 @@ impl Catalog {
         Self { resources: Arc::new(resources), prompts: Arc::new(prompts), ..self }
     }
 
-    /// The same with these tools beside its own, none of which has the name of one, and with the limits of their slots.
+    /// Returns a copy with additional tools and the limits of their slots. No additional tool has the name
+    /// of an existing one.
     #[must_use]
     pub fn and(&self, more: Vec<Definition>, limits: BTreeMap<String, Option<u32>>) -> Self {
         let mut tools = self.tools.clone();
@@ -148,48 +149,48 @@ impl Catalog {
         }
     }
 
-    /// What there is to read, beside what jobs leave.
+    /// Returns the configured resources; job outputs are not among them.
     pub fn resources(&self) -> &Resources {
         &self.resources
     }
 
-    /// The prompts.
+    /// Returns the prompts.
     pub fn prompts(&self) -> &Prompts {
         &self.prompts
     }
 
-    /// The tool of this name.
+    /// Returns the tool of this name.
     pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
         self.tools.get(name)
     }
 
-    /// Up to `limit` of these tools in the order of their names, those after `after`.
+    /// Returns up to `limit` tools that `of` accepts, in the order of their names, starting after `after`.
     pub fn page(&self, after: Option<&str>, limit: usize, of: impl Fn(&Tool) -> bool) -> Vec<&Arc<Tool>> {
         resource::page(&self.tools, after, limit, of)
     }
 
-    /// True if everybody may call all tools.
+    /// Returns true if every caller may call all tools.
     pub fn is_open(&self) -> bool {
         self.tools.values().all(|tool| tool.access.call == Rule::everybody())
     }
 
-    /// All tools, in the order of their names.
+    /// Returns all tools, in the order of their names.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tools.values()
     }
 
-    /// The tools with tasks that somebody else than their owner may do something with, and the rules for that.
+    /// Returns the tools whose tasks other callers than the owner can access, and the rules for that.
     pub fn shared(&self) -> &[(String, Rules)] {
         &self.shared
     }
 
-    /// Who may do what with tasks of a tool of this name, whether it is offered still or not.
+    /// Returns the access rules for tasks of a tool of this name, even if it is no longer offered.
     pub fn rules_of(&self, tool: &str) -> &Rules {
         self.tools.get(tool).map_or(&self.access, |tool| &tool.access)
     }
 }
 
-/// What a slot in an owner's name is called up to that name.
+/// Returns the name of a per-owner slot without the owner's name.
 fn of_owner(slot: &str) -> Option<&str> {
     if slot.starts_with(OF_OWNER) {
         return Some(OF_OWNER);
@@ -204,7 +205,7 @@ fn shared(tools: &BTreeMap<String, Arc<Tool>>) -> Vec<(String, Rules)> {
 }
 
 impl Tool {
-    /// The name of the backend that runs it.
+    /// Returns the name of the backend that runs it.
     pub fn backend(&self) -> &str {
         &self.definition.backend
     }
@@ -256,14 +257,15 @@ impl Tools for Catalog {
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit> {
         let limit = |slot: &String| {
             let limit = match of_owner(slot) {
-                // Beside the limit for all, a tool that is still there may have none for each owner any more.
+                // A tool that still exists may have no per-owner limit any more: then the tool's own limit
+                // applies.
                 Some(kind) => {
                     let of_tool = || self.limits.get(kind.strip_suffix(OF_OWNER_BY_TOOL)?);
                     self.limits.get(kind).or_else(of_tool)
                 }
                 None => self.limits.get(slot),
             };
-            // What is gone from the config had a limit, and nobody has said that it may be exceeded.
+            // A slot that was removed from the config had a limit, so it does not become unlimited.
             let limit = limit.copied().unwrap_or(Some(LIMIT_OF_WHAT_IS_GONE))?;
             Some(SlotLimit { slot: slot.clone(), limit })
         };
@@ -271,7 +273,7 @@ impl Tools for Catalog {
     }
 }
 
-/// What the core asks is answered by the catalog in force.
+/// The current catalog answers the requests of the core.
 #[async_trait]
 impl Tools for Current<Catalog> {
     fn open(&self, spec: &Spec) -> taskbridge_sdk::Result<Opened> {

@@ -1,4 +1,5 @@
-//! From a request to a call: checked, filled in, sealed, and given its deadlines. Nothing is written here.
+//! Converts a request into a call: validated, with defaults, sealed secrets and deadlines. It writes
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,46 +16,47 @@ use crate::tasks::store::Once;
 use crate::tasks::task::{Origin, Spec, TaskId, Terms};
 use taskbridge_sdk::{OnBehalfOf, Question};
 
-/// How long after its call went away an equal call of the same caller can take a task over (PROTOCOL: undelivered).
+/// How long after its call was abandoned an equal call of the same caller can attach to a task (PROTOCOL:
+/// undelivered).
 const ATTACH_WITHIN: Duration = Duration::from_secs(600);
-/// The scope of nonces: they are random, so nobody's equals anybody else's.
+/// The scope of nonces: they are random, so no two callers share one.
 const NONCES: &str = "nonce";
-/// The longest idempotency key, in bytes.
+/// Maximum length of an idempotency key, in bytes.
 pub const MAX_KEY: usize = 255;
 
 /// The parts of a call that come from the request.
 #[derive(Clone)]
 pub struct Request {
-    /// Who calls.
+    /// The caller.
     pub principal: Principal,
-    /// Where from.
+    /// The origin of the request.
     pub origin: Origin,
     /// The arguments as sent: an object.
     pub arguments: Value,
-    /// The lifetime that the client asked for.
+    /// The lifetime that the client requested.
     pub ttl: Option<Duration>,
     /// The client's idempotency key (`_meta["io.taskbridge/idempotency-key"]`).
     pub idempotency_key: Option<String>,
-    /// Names this very call: if it comes again, it is the same task.
+    /// An id of this call: a repeated call with it returns the same task.
     pub nonce: Option<String>,
-    /// Set for a call that waits for its answer: how long at most.
+    /// The maximum wait of a call that waits for its answer.
     pub waits: Option<Duration>,
-    /// How the client can be asked for consent.
+    /// Whether the client can be asked for consent.
     pub consent: Consent,
 }
 
-/// How it stands with the consent that a tool wants before it starts.
+/// The state of the consent that a tool requires before it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// It was given.
+    /// The caller has consented.
     Given,
-    /// The task can ask for it.
+    /// The task can ask for consent.
     Ask,
     /// This client cannot be asked.
     Impossible,
 }
 
-/// The arguments can hold secrets, so they are left out.
+/// Omits the arguments, because they can contain secrets.
 impl std::fmt::Debug for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Request")
@@ -66,22 +68,22 @@ impl std::fmt::Debug for Request {
     }
 }
 
-/// Why a request does not become a call.
+/// The reason why a request does not become a call.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// The arguments do not fit; the text names path, value and rule (never a sensitive value).
+    /// The arguments are invalid; the text names path, value and rule (never a sensitive value).
     #[error("{0}")]
     Arguments(String),
-    /// The tool asks for consent before it starts, and this client cannot be asked.
+    /// The tool requires consent before it starts, and this client cannot be asked.
     #[error("{0}")]
     CannotAsk(String),
-    /// Whoever calls cannot be named to an engine.
+    /// The caller's identity cannot be passed to an engine.
     #[error("nothing was started: {0}; ask whoever runs your identity provider to mend that")]
     Caller(String),
 }
 
 impl Tool {
-    /// Checks a request and makes a call of it. Nothing is written yet.
+    /// Validates a request and converts it into a call. It writes nothing.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -112,7 +114,8 @@ impl Tool {
         let plain = request.waits.map(|waits| {
             let (digest, attach_within) = match &scope {
                 Some(scope) => (self.seal.digest(&[scope.as_str(), &digest]), ATTACH_WITHIN),
-                // Nobody can say that an equal call comes from the same caller, so nothing equals this one.
+                // An anonymous call without a session cannot be matched to an earlier one, so its digest is
+                // unique.
                 None => (self.seal.nonce(), Duration::ZERO),
             };
             Plain { digest, waits, attach_within, cancel_on_abandon: tool.on_abandon == OnAbandon::Cancel }
@@ -148,14 +151,15 @@ impl Tool {
         })
     }
 
-    /// The slots of a job of theirs. Their own come first: who has used those up is told so, and not that others have.
+    /// Returns the slots of a job of this caller. The owner's own slots come first, so that a caller who
+    /// has used them up gets that reason.
     fn slots_of(&self, principal: &Principal) -> Vec<String> {
         let own =
             self.definition.owner_slots.iter().map(|slot| format!("{slot}{}", principal.owner.as_str()));
         own.chain(self.definition.slots.iter().cloned()).collect()
     }
 
-    /// The arguments with defaults, and apart from them what is sealed.
+    /// Returns the arguments with defaults, and separately the sealed ones.
     fn check(&self, arguments: Value) -> Result<(Map<String, Value>, Sealed), String> {
         let tool = &self.definition;
         let Value::Object(mut arguments) = arguments else {
@@ -180,7 +184,7 @@ impl Tool {
         Ok((arguments, sealed))
     }
 
-    /// What can be asked for is no `required` property of the schema, and must be there all the same.
+    /// Checks that parameters with an inquiry are present: the schema does not list them as `required`.
     fn check_inquired(&self, arguments: &Map<String, Value>) -> Result<(), String> {
         let needed = self.definition.inquiries.iter().filter(|inquiry| !inquiry.optional);
         let missing: Vec<&str> = needed.flat_map(|inquiry| inquiry.missing(arguments)).collect();
@@ -194,18 +198,18 @@ impl Tool {
         }
     }
 
-    /// Secrets are hidden in messages, and so is the content of files.
+    /// Returns true for parameters that messages must not show: secrets and the content of files.
     fn hides(&self, name: &str) -> bool {
         self.definition.sensitive.contains(name) || self.definition.files.contains_key(name)
     }
 
-    /// What is asked of the caller for parameters that were left out, in the order in which it is asked.
+    /// Returns the questions for omitted parameters, in the order in which they are asked.
     pub fn inquiries(&self) -> &[Inquiry] {
         &self.definition.inquiries
     }
 
-    /// The consent that a call with these arguments needs before it starts, and what happens where nobody can be
-    /// asked for it.
+    /// Returns the consent that a call with these arguments needs before it starts, and the behaviour if
+    /// the client cannot be asked.
     pub fn confirmation(&self, arguments: &Map<String, Value>) -> Option<(Question, ConfirmDefault)> {
         let confirm = self.definition.confirm.as_ref()?;
         let mut shown = arguments.clone();
@@ -214,7 +218,7 @@ impl Tool {
         Some((confirm.question(&shown), confirm.default))
     }
 
-    /// Digest of the tool, a call's arguments as sent, and its idempotency key.
+    /// Computes a digest of the tool, a call's arguments as sent, and its idempotency key.
     pub async fn fingerprint(
         self: &Arc<Self>,
         arguments: &Map<String, Value>,
@@ -226,10 +230,11 @@ impl Tool {
         offload(is_light, move || tool.seal.digest(&[&tool.digest(&arguments), &key])).await
     }
 
-    /// Holds arguments against what the tool takes, without calling it. What is still to be asked for may be missing.
+    /// Validates arguments against the tool's schema, without calling it. Parameters with an inquiry may be
+    /// missing.
     ///
     /// # Errors
-    /// What does not fit; see [`Refused::Arguments`].
+    /// If the arguments are invalid; see [`Refused::Arguments`].
     pub async fn validate(self: &Arc<Self>, arguments: Map<String, Value>) -> Result<(), String> {
         let (tool, arguments) = (self.clone(), Value::Object(arguments));
         offload(self.definition.input.is_light_for(&arguments), move || tool.check(arguments).map(|_| ()))
@@ -252,8 +257,8 @@ impl Tool {
         }
     }
 
-    /// Digest of the tool and its arguments as sent. It is keyed, because arguments can hold secrets that are short
-    /// enough to be guessed from a plain digest.
+    /// Computes a digest of the tool and its arguments as sent. It is keyed, because short secrets in
+    /// arguments could be guessed from a plain digest.
     fn digest(&self, arguments: &Value) -> String {
         self.seal.digest(&[self.name.as_str(), &canonical(arguments)])
     }
@@ -278,10 +283,10 @@ impl TermsRule {
     }
 }
 
-/// Who calls, in the form in which adapters and rows have it; `None` if that is nobody in particular.
+/// Returns the caller in the form that adapters and rows use; `None` for an anonymous caller.
 ///
 /// # Errors
-/// If what is known of them is too much, in words for them.
+/// If the identity exceeds the limits of [`OnBehalfOf`]; the text is for the caller.
 pub fn on_behalf_of(principal: &Principal) -> Result<Option<OnBehalfOf>, String> {
     let Identity { name, issuer, subject, client, tenant, groups, scopes: _, claims: _ } = &*principal.who;
     if *principal.who == Identity::default() {
@@ -294,12 +299,12 @@ pub fn on_behalf_of(principal: &Principal) -> Result<Option<OnBehalfOf>, String>
     OnBehalfOf { name, issuer, subject, client, tenant, groups }.checked().map(Some)
 }
 
-/// True if somebody was told from others by what they showed: what one owner may have is for those.
+/// Returns true if the caller was identified by credentials: limits per owner apply to such callers only.
 pub fn is_somebody(principal: &Principal) -> bool {
     principal.identified && *principal.who != Identity::default()
 }
 
-/// Whose call it is, as far as anybody can say: an owner, or one session of nobody in particular.
+/// Returns the scope of a call's idempotency: the owner, or the session of an anonymous caller.
 fn scope(request: &Request) -> Option<String> {
     if request.principal.identified {
         return Some(format!("owner:{}", request.principal.owner.as_str()));
@@ -321,7 +326,7 @@ fn once(scope: Option<&str>, key: String, digest: String) -> Result<Once, String
     Ok(Once { scope: scope.to_owned(), key, digest })
 }
 
-/// JSON with its members in the order of their names and no space in it.
+/// Serializes JSON with members sorted by name and without whitespace.
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(members) => {

@@ -1,5 +1,5 @@
-//! [`Prompt`]: messages with places for what a user fills in. Which resource lies at an address that a message names
-//! is not known here: it is left to whoever knows the caller.
+//! [`Prompt`]: messages with arguments that a user fills in. It must not know which resource is at an
+//! address that a message names: that depends on the caller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use taskbridge_sdk::Content;
 use super::resource::page;
 use super::{Argument, Inquiry, Role, Template, address};
 
-/// All of them, in the order of their names.
+/// All prompts, in the order of their names.
 #[derive(Debug, Default)]
 pub struct Prompts(BTreeMap<String, Arc<Prompt>>);
 
@@ -20,91 +20,92 @@ pub struct Prompt {
     pub name: String,
     /// Its title, for people.
     pub title: Option<String>,
-    /// What it is for.
+    /// Its purpose.
     pub description: Option<String>,
-    /// What it takes, in the order of the config.
+    /// Its arguments, in the order of the config.
     pub arguments: Vec<Argument>,
-    /// What is asked of a user who left an argument out, where the client can be asked.
+    /// The questions for omitted arguments, if the client can be asked.
     pub inquiries: Vec<Inquiry>,
-    /// What it says.
+    /// Its messages.
     pub messages: Vec<Message>,
 }
 
 /// A message of a prompt.
 #[derive(Debug)]
 pub struct Message {
-    /// Who says it.
+    /// The role of the speaker.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub says: Says,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug)]
 pub enum Says {
     /// A text.
     Text(Template),
     /// A picture or a sound.
     Block(Content),
-    /// The resource at this address, carried along.
+    /// The embedded resource at this address.
     Embed(Template),
     /// A link to the resource at this address.
     Link(Template),
 }
 
-/// A message, filled in.
+/// A message with its arguments filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filled {
-    /// Who says it.
+    /// The role of the speaker.
     pub role: Role,
-    /// What is said.
+    /// The content.
     pub part: Part,
 }
 
-/// What a filled message says.
+/// The content of a filled message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// This.
+    /// A content block.
     Block(Content),
-    /// The resource at this address.
+    /// The embedded resource at this address.
     Embed(String),
     /// A link to the resource at this address.
     Link(String),
 }
 
 impl Prompts {
-    /// These, each of which has a name of its own.
+    /// Creates the collection. Each prompt must have a unique name.
     pub fn new(prompts: Vec<Prompt>) -> Self {
         Self(prompts.into_iter().map(|prompt| (prompt.name.clone(), Arc::new(prompt))).collect())
     }
 
-    /// How many there are.
+    /// Returns the number of prompts.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The prompt of this name.
+    /// Returns the prompt of this name.
     pub fn get(&self, name: &str) -> Option<&Arc<Prompt>> {
         self.0.get(name)
     }
 
-    /// Up to `limit` of these in the order of their names, after this name.
+    /// Returns up to `limit` prompts that `of` accepts, in the order of their names, starting after
+    /// `after`.
     pub fn page(&self, after: Option<&str>, limit: usize, of: impl Fn(&Prompt) -> bool) -> Vec<&Arc<Prompt>> {
         page(&self.0, after, limit, of)
     }
 }
 
 impl Prompt {
-    /// The argument of this name.
+    /// Returns the argument of this name.
     pub fn argument(&self, name: &str) -> Option<&Argument> {
         self.arguments.iter().find(|argument| argument.name == name)
     }
 
-    /// The messages with these arguments. An argument that is given as an empty text counts as not given: forms send
-    /// their empty fields so.
+    /// Renders the messages with these arguments. An empty value counts as absent, because forms send empty
+    /// fields that way.
     ///
     /// # Errors
-    /// What does not fit: each fault, with the argument's name.
+    /// If arguments are invalid; the text lists each fault with the argument's name.
     pub fn fill(&self, mut given: BTreeMap<String, String>) -> Result<Vec<Filled>, String> {
         given.retain(|_, value| !value.is_empty());
         let mut faults = Vec::new();

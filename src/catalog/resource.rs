@@ -1,5 +1,6 @@
-//! [`Resources`]: what the config gives to read beside what jobs leave: fixed texts and files, and templates whose
-//! address has places in it. All of it is in memory. It must not know how a generation writes a resource.
+//! [`Resources`]: configured resources, separate from job outputs: fixed texts and files, and templates
+//! with parameters in their address. All are kept in memory. It must not know how a generation writes a
+//! resource.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -12,7 +13,7 @@ use taskbridge_sdk::Timestamp;
 use super::address::Pattern;
 use super::{Argument, Template};
 
-/// All of them, in the order of their names.
+/// All resources, in the order of their names.
 #[derive(Debug, Default)]
 pub struct Resources {
     fixed: BTreeMap<String, Arc<Resource>>,
@@ -20,33 +21,33 @@ pub struct Resources {
     by_uri: HashMap<String, Arc<Resource>>,
 }
 
-/// What is known of a resource, or of all resources of a template.
+/// The metadata of a resource, or of all resources of a template.
 #[derive(Debug, Default)]
 pub struct Card {
     /// Its name.
     pub name: String,
     /// Its title, for people.
     pub title: Option<String>,
-    /// What it is.
+    /// Its description.
     pub description: Option<String>,
     /// Its media type.
     pub mime_type: String,
-    /// Whom it is for, and how much it matters.
+    /// Its audience and priority.
     pub annotations: Annotations,
 }
 
 /// Hints about a resource (MCP's `Annotations`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Annotations {
-    /// Whom it is for.
+    /// The intended audience.
     pub audience: Vec<Role>,
-    /// How much it matters, from 0 to 1.
+    /// The importance, from 0 to 1.
     pub priority: Option<f64>,
-    /// When its file was changed last.
+    /// When its file was last changed.
     pub last_modified: Option<Timestamp>,
 }
 
-/// A party of a conversation (MCP's `Role`).
+/// A participant of a conversation (MCP's `Role`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -57,14 +58,14 @@ pub enum Role {
     Assistant,
 }
 
-/// A resource with an address of its own.
+/// A resource with a fixed address.
 #[derive(Debug)]
 pub struct Resource {
-    /// What is known of it.
+    /// Its metadata.
     pub card: Card,
     /// Its address.
     pub uri: String,
-    /// What it holds.
+    /// Its content.
     pub body: Body,
     /// The tools that it belongs to.
     pub tools: Vec<String>,
@@ -73,27 +74,27 @@ pub struct Resource {
 /// A resource for every address of a pattern.
 #[derive(Debug)]
 pub struct ResourceTemplate {
-    /// What is known of all of them.
+    /// The metadata of all of them.
     pub card: Card,
     /// Their addresses.
     pub pattern: Pattern,
-    /// The places of the address, in their order.
+    /// The parameters of the address, in their order.
     pub parameters: Vec<Argument>,
     /// Their text.
     pub text: Template,
 }
 
-/// Something that lies at an address.
+/// A resource or a template that serves an address.
 #[derive(Clone, Copy, Debug)]
 pub enum Readable<'a> {
-    /// A resource with an address of its own.
+    /// A resource with a fixed address.
     One(&'a Resource),
-    /// One of those of a template.
+    /// A resource of a template.
     Any(&'a ResourceTemplate),
 }
 
 impl<'a> Readable<'a> {
-    /// The tools that it belongs to, or takes values from.
+    /// Returns the tools that it belongs to, or takes values from.
     pub fn tools(self) -> impl Iterator<Item = &'a str> {
         let (tools, places) = match self {
             Self::One(resource) => (&resource.tools[..], &[][..]),
@@ -104,17 +105,17 @@ impl<'a> Readable<'a> {
     }
 }
 
-/// What a resource holds.
+/// The content of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// Text.
     Text(String),
-    /// Anything else.
+    /// Binary data.
     Bytes(Vec<u8>),
 }
 
 impl Body {
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         let size = match self {
             Self::Text(text) => text.len(),
@@ -125,7 +126,7 @@ impl Body {
 }
 
 impl Resources {
-    /// These, each of which has a name and an address of its own.
+    /// Creates the collection. Each resource must have a unique name and address.
     pub fn new(fixed: Vec<Resource>, patterns: Vec<ResourceTemplate>) -> Self {
         let fixed: BTreeMap<_, _> =
             fixed.into_iter().map(|resource| (resource.card.name.clone(), Arc::new(resource))).collect();
@@ -134,12 +135,13 @@ impl Resources {
         Self { fixed, patterns, by_uri }
     }
 
-    /// How many there are, templates included.
+    /// Returns the number of resources, including templates.
     pub fn count(&self) -> usize {
         self.fixed.len() + self.patterns.len()
     }
 
-    /// Up to `limit` of these with an address of their own, in the order of their names, after this name.
+    /// Returns up to `limit` resources with a fixed address that `of` accepts, in the order of their names,
+    /// starting after `after`.
     pub fn page(
         &self,
         after: Option<&str>,
@@ -149,7 +151,7 @@ impl Resources {
         page(&self.fixed, after, limit, of)
     }
 
-    /// The same of templates.
+    /// Returns the same kind of page for templates.
     pub fn templates_page(
         &self,
         after: Option<&str>,
@@ -159,26 +161,26 @@ impl Resources {
         page(&self.patterns, after, limit, of)
     }
 
-    /// The resource at this very address.
+    /// Returns the resource at this exact address.
     pub fn at(&self, uri: &str) -> Option<&Arc<Resource>> {
         self.by_uri.get(uri)
     }
 
-    /// The template that is written like this.
+    /// Returns the template with this pattern.
     pub fn template(&self, pattern: &str) -> Option<&Arc<ResourceTemplate>> {
         self.patterns.values().find(|template| template.pattern.text() == pattern)
     }
 
-    /// The resources that belong to a tool.
+    /// Returns the resources that belong to a tool.
     pub fn beside<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a Arc<Resource>> {
         self.fixed.values().filter(move |resource| resource.tools.iter().any(|name| name == tool))
     }
 
-    /// What lies at an address, with its media type: a resource of its own, else what the first template makes that
-    /// fits, among those that `may` says may be read. `None` if there is nothing.
+    /// Returns the content at an address, with its media type: that of a fixed resource, else of the first
+    /// template that matches. `may` decides which of them the caller may read. `None` if there is none.
     ///
     /// # Errors
-    /// Why a template cannot be rendered. It is the config that is wrong, not the caller.
+    /// If a template cannot be rendered. That is a fault of the config, not of the caller.
     pub fn read(
         &self,
         uri: &str,
@@ -201,7 +203,7 @@ impl Resources {
     }
 }
 
-/// Up to `limit` of these in the order of their names, after this name.
+/// Returns up to `limit` entries that `of` accepts, in the order of their names, starting after `after`.
 pub(super) fn page<'a, T>(
     all: &'a BTreeMap<String, Arc<T>>,
     after: Option<&str>,

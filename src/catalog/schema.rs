@@ -1,4 +1,5 @@
-//! [`Schema`]: a compiled JSON Schema, and what it says about a value in words. It never fetches anything.
+//! [`Schema`]: a compiled JSON Schema, which validates values and describes their faults. It never fetches
+//! anything.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value};
 use super::complexity::{self, Weight};
 use super::faults::{self, Naming};
 
-/// The drafts that a schema can be written in, by what its `$schema` says. It is the first where it says nothing.
+/// The supported values of `$schema`. The first is the default.
 const DRAFTS: [&str; 5] = [
     "https://json-schema.org/draft/2020-12/schema",
     "https://json-schema.org/draft/2019-09/schema",
@@ -16,14 +17,14 @@ const DRAFTS: [&str; 5] = [
     "http://json-schema.org/draft-06/schema",
     "http://json-schema.org/draft-04/schema",
 ];
-/// The most work that a check may be: rules held against single values.
+/// Maximum work of a check: rules times single values.
 const MOST_WORK: u64 = 3_000_000;
-/// As much is done in a fifth of a millisecond.
+/// Work that takes about a fifth of a millisecond.
 const LIGHT: u64 = 20_000;
-/// The most schemas and values within each other: each takes some of the stack.
+/// Maximum nesting of schemas times values: each level uses some of the stack.
 const DEEPEST: usize = 600;
 
-/// The most bytes that a pattern may become.
+/// Maximum size of a compiled pattern, in bytes.
 const LARGEST_PATTERN: usize = 1024 * 1024;
 
 /// A compiled JSON Schema (2020-12 unless it names another draft) whose root is an object.
@@ -31,7 +32,7 @@ const LARGEST_PATTERN: usize = 1024 * 1024;
 pub struct Schema {
     value: Value,
     validator: Validator,
-    /// How much work it is for one value.
+    /// The work of a check per value.
     weight: Weight,
 }
 
@@ -39,8 +40,8 @@ impl Schema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// In words for the author of the schema: not a valid schema, not one for an object, or a `$ref` that leads out
-    /// of it.
+    /// If the schema is invalid or too complex, if it is not for an object, or if a `$ref` leads out of it.
+    /// The text is for the author of the schema.
     pub fn compile(value: Value) -> Result<Self, String> {
         if value.get("type").and_then(Value::as_str) != Some("object") {
             return Err("the schema's own `type` must be \"object\"".to_owned());
@@ -57,17 +58,17 @@ impl Schema {
         Ok(Self { value, validator, weight })
     }
 
-    /// The schema as it was written.
+    /// Returns the schema as it was written.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The schema's properties.
+    /// Returns the schema's properties.
     pub fn properties(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.value.get("properties").and_then(Value::as_object).into_iter().flatten()
     }
 
-    /// Puts the default of every top-level property that is absent in its place.
+    /// Adds the default of every absent top-level property.
     pub fn fill_defaults(&self, arguments: &mut Map<String, Value>) {
         for (name, property) in self.properties() {
             if let Some(default) = property.get("default")
@@ -78,11 +79,12 @@ impl Schema {
         }
     }
 
-    /// Holds a value against the schema. `whole` is what the value as a whole is called, and `hidden` says which
-    /// top-level properties must not be shown.
+    /// Validates a value against the schema. `whole` is the name of the value in messages, and `hidden`
+    /// returns true for top-level properties that must not be shown.
     ///
     /// # Errors
-    /// What does not fit: path, value and rule of each fault, up to five; or that the check would take too long.
+    /// If the value does not match: path, value and rule of each fault, up to five. Also if the check would
+    /// take too long.
     pub fn check(&self, value: &Value, whole: &str, hidden: impl Fn(&str) -> bool) -> Result<(), String> {
         let (size, depth) = (complexity::size(value), complexity::depth(value));
         let Weight { work, chain, .. } = self.weight;
@@ -107,8 +109,8 @@ impl Schema {
         Err(faults::describe(&self.value, self.validator.draft(), value, &naming))
     }
 
-    /// True if a value fits and to see that takes no time, so that a thread of its own is not worth it. To say what is
-    /// wrong with one that does not fit can take a thousand times as long.
+    /// Returns true if a value matches and checking it is fast, so that it needs no thread of its own.
+    /// Describing an invalid value can take a thousand times as long.
     pub fn is_light_for(&self, value: &Value) -> bool {
         let Weight { work, chain, .. } = self.weight;
         complexity::is_at_most(value, LIGHT / work.max(1))
@@ -117,16 +119,16 @@ impl Schema {
     }
 }
 
-/// How schemas of tools are read.
+/// Returns the options for tool schemas.
 pub(super) fn options<'o>() -> ValidationOptions<'o> {
     jsonschema::options()
         .offline()
         .should_validate_formats(true)
-        // Whatever the pattern and whatever the text: it takes time in proportion to the text.
+        // For any pattern, matching time is proportional to the length of the text.
         .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN))
 }
 
-/// A place in a schema: `properties.depth.maximum`.
+/// Returns the error's place in the schema, such as `properties.depth.maximum`.
 fn in_words(error: &ValidationError<'_>) -> String {
     let mut path = String::new();
     for segment in error.instance_path() {
@@ -223,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Time and memory of each are in the benchmark `schemas`.
+    /// The benchmark `schemas` reports time and memory of each.
     #[test]
     fn every_bomb_is_answered_in_bounds() {
         for bomb in bombs::bombs() {

@@ -1,5 +1,5 @@
-//! What of a call's arguments lies sealed in its row: secrets, and files. Being sealed they can also not be forged by
-//! what a client sends: only a path that was checked is ever handed on.
+//! The sealed part of a call's arguments in its row: secrets, and files. Sealing also prevents forgery:
+//! only a validated path is ever passed on.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ use crate::tasks::tools::Opened;
 /// The sealed part of a call's arguments.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Sealed {
-    /// The sensitive ones.
+    /// The sensitive arguments.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(super) arguments: Map<String, Value>,
-    /// The files.
+    /// The file arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) files: Vec<File>,
 }
@@ -33,7 +33,7 @@ pub(super) struct File {
     pub(super) name: String,
     /// Its content.
     pub(super) content: Content,
-    /// The most bytes that are read from a path. Rows of earlier versions have no limit.
+    /// Maximum number of bytes to read from a path. Rows of earlier versions have no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) max_bytes: Option<u64>,
 }
@@ -44,7 +44,7 @@ pub(super) struct File {
 pub(super) enum Content {
     /// Its bytes in base64.
     Inline(String),
-    /// Its real path, which was found to be under an allowed folder.
+    /// Its real path, verified to be under an allowed folder.
     Path(PathBuf),
 }
 
@@ -64,15 +64,15 @@ impl Content {
 }
 
 impl Sealed {
-    /// The sealed form, if there is anything to seal.
+    /// Returns the sealed form, if there is anything to seal.
     pub(super) fn seal(&self, seal: &Seal) -> Option<String> {
         let empty = self.arguments.is_empty() && self.files.is_empty();
         (!empty).then(|| seal.seal(Purpose::Arguments, self))
     }
 }
 
-/// See [`crate::tasks::tools::Tools::open`]. In place of a file argument stands the file's name; the adapter puts
-/// the path there.
+/// Implements [`crate::tasks::tools::Tools::open`]. A file argument gets the file's name as its value; the
+/// adapter replaces it by the path.
 pub(super) fn open(spec: &Spec, seal: &Seal) -> Result<Opened> {
     let Some(text) = &spec.sealed else {
         return Ok(Opened { arguments: spec.arguments.clone(), files: Vec::new() });
@@ -98,7 +98,7 @@ fn content(file: &File) -> Result<FileContent> {
             .decode(text)
             .map(FileContent::Inline)
             .map_err(|error| Error::config("a sealed file cannot be read").caused_by(error)),
-        // The adapter checks it as it opens it: a job that already runs is found again also when its file is gone.
+        // The adapter checks it when it opens it: a running job is found again even if its file is gone.
         Content::Path(path) => {
             Ok(FileContent::Source(SourceFile::new(path, file.max_bytes.unwrap_or(u64::MAX))))
         }

@@ -1,5 +1,5 @@
-//! [`Template`]: text with places for what a client gives, as the config writes it. What a client gives is put in as
-//! it is and never read as a template. It must not know what the text is for.
+//! [`Template`]: text with variables, as the config writes it. Values of clients are inserted verbatim and
+//! never parsed as a template. It must not know what the text is for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use minijinja::value::Serde;
 use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-/// A template that was found right.
+/// A validated template.
 #[derive(Debug)]
 pub struct Template {
     text: String,
@@ -15,10 +15,10 @@ pub struct Template {
 }
 
 impl Template {
-    /// Reads a template, such as `Delete {{ path }}?`.
+    /// Parses a template, such as `Delete {{ path }}?`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the template is invalid; the text explains why.
     pub fn new(text: String) -> Result<Self, String> {
         let environment = environment();
         let names = {
@@ -27,7 +27,7 @@ impl Template {
             let names = template.undeclared_variables(false).into_iter();
             names.filter(|name| !globals.contains(name.as_str())).collect::<BTreeSet<String>>()
         };
-        // A filter that there is not shows itself only when it is used.
+        // An unknown filter is detected only on rendering.
         let nothing: BTreeMap<&str, &str> = names.iter().map(|name| (name.as_str(), "")).collect();
         if let Err(error) = environment.render_str(&text, Serde(&nothing))
             && matches!(
@@ -40,20 +40,20 @@ impl Template {
         Ok(Self { text, names })
     }
 
-    /// What it takes from outside, by name.
+    /// Returns the names of its variables.
     pub fn names(&self) -> &BTreeSet<String> {
         &self.names
     }
 
-    /// The text as it was written.
+    /// Returns the text as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text with these values; one that was not given is nothing.
+    /// Renders the text with these values; an absent value renders as empty text.
     ///
     /// # Errors
-    /// Why it cannot be made of these values.
+    /// If it cannot be rendered with these values.
     pub fn render(&self, values: &impl Serialize) -> Result<String, String> {
         environment().render_str(&self.text, Serde(values)).map_err(|error| in_words(&error))
     }
@@ -61,7 +61,7 @@ impl Template {
 
 pub(super) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
-    // What was not given is shown as nothing.
+    // Absent values render as empty text.
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
     environment
 }

@@ -1,4 +1,4 @@
-//! What a request becomes, and what it must never give away.
+//! Tests of the conversion of requests into calls, and of the secrecy of arguments.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ fn secrets_are_sealed_and_never_shown() {
         let text = prepare(&catalog, "secret", asked).unwrap_err().to_string();
         assert!(!text.contains("hunter2"), "{text}");
     }
-    // Another key, as after a store was replaced: the row can be read, and the secret cannot.
+    // Another key, as after a store was replaced: the row is readable, and the secret is not.
     let other = Catalog::new(Vec::new(), Default::default(), Seal::new(&[8; 32], System::entropy()));
     let error = other.open(&call.spec).err().unwrap();
     assert_eq!(error.kind(), taskbridge_sdk::ErrorKind::Config);
@@ -172,7 +172,8 @@ fn files_are_handed_over_and_cannot_be_forged() {
         assert!(open(doc).err().unwrap().to_string().starts_with("`doc`: "));
     }
 
-    // The file grows, and is exchanged for a link that leads out, after the call was checked and before the job starts.
+    // The file grows, and is replaced by a link out of the folder, between the check of the call and the
+    // start of the job.
     let uri = json!({"doc": {"uri": format!("file://{}/a.txt", dir.display())}});
     let call = prepare(&catalog, "filed", request(uri)).unwrap();
     let refused = || source(catalog.open(&call.spec).unwrap()).open().unwrap_err().to_string();
@@ -232,7 +233,7 @@ fn equal_calls_of_one_caller_have_equal_digests() {
     let bob = digests("plain", r#"{"path": "/x", "depth": 3}"#, "bob", true, None);
     assert_ne!((&first.0, &first.1), (&bob.0, &bob.1));
 
-    // Without identity a session is as far as equality goes, and without a session nothing is equal.
+    // Without identity, calls are equal within a session only; without a session, never.
     let nobody = |session| digests("plain", r#"{"path": "/x"}"#, "anonymous", false, session);
     assert_eq!(nobody(Some("s")), nobody(Some("s")));
     assert_eq!(nobody(Some("s")).0.unwrap().0, "session:s");

@@ -1,4 +1,4 @@
-//! `taskbridge audit`: holds an audit log against its own chain, and shows what it says. It changes nothing.
+//! `taskbridge audit`: verifies the chain of an audit log, and prints its entries. It changes nothing.
 
 use std::fs::File as OpenFile;
 use std::io::{BufRead as _, BufReader};
@@ -17,27 +17,27 @@ use crate::audit::verify::{Report, Verifier};
 use crate::config::Config;
 use crate::config::locate::Environment;
 
-/// Lines that are read of the store at a time.
+/// Number of lines that are read from the store at a time.
 const PAGE: usize = 1_000;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Look whether a line was changed, removed, moved or put in. Ends with 1 if so.
+    /// Check whether a line was changed, removed, moved or inserted. Exits with 1 if so.
     Verify {
         #[command(flatten)]
         log: Log,
-        /// A hash that was kept elsewhere: a line must bear it, so that it shows if the end was cut off.
+        /// A hash that was saved elsewhere: one line must have it, which proves that the end was not cut off.
         #[arg(long, value_name = "HASH")]
         anchor: Vec<String>,
     },
-    /// Print lines, the oldest first.
+    /// Print lines, oldest first.
     Show {
         #[command(flatten)]
         log: Log,
-        /// Those of this event alone, such as `task.created`.
+        /// Only lines of this event, such as `task.created`.
         #[arg(long, value_name = "EVENT")]
         event: Option<String>,
-        /// Those of the task alone whose id begins like this.
+        /// Only lines of the task whose id starts with this.
         #[arg(long, value_name = "ID")]
         task: Option<String>,
     },
@@ -45,17 +45,17 @@ pub(super) enum Command {
 
 #[derive(Args)]
 pub(super) struct Log {
-    /// The files of the log, the oldest first. Without any, those of the config.
+    /// The files of the log, oldest first. Without any, those of the config.
     #[arg(value_name = "FILES", conflicts_with = "store")]
     files: Vec<PathBuf>,
-    /// The log in the store, and not in files.
+    /// Read the log from the store instead of files.
     #[arg(long)]
     store: bool,
     #[command(flatten)]
     file: File,
 }
 
-/// Does what the command line says.
+/// Runs the subcommand.
 pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, String> {
     match command {
         Command::Verify { log, anchor } => verify(registry, &log, anchor),
@@ -71,7 +71,7 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
     }
 }
 
-/// The lines that somebody wants to see.
+/// The filter of `show`.
 struct Wanted {
     event: Option<String>,
     task: Option<String>,
@@ -90,12 +90,12 @@ impl Wanted {
     }
 }
 
-/// The files of the log, and the key of its chain.
+/// Returns the files of the log, and the key of its chain.
 fn files(registry: &Registry, log: &Log) -> Result<(Vec<PathBuf>, Key), String> {
     let config: Result<Config, String> =
         load(registry, &log.file, &Environment::of_process()).map(|(config, _)| config);
     if !log.files.is_empty() {
-        // Files from elsewhere can be looked at without a config, if their chain has no key.
+        // Files from elsewhere need no config if their chain has no key.
         return match config {
             Ok(config) => Ok((log.files.clone(), config.audit.key)),
             Err(_) if log.file.config.is_none() => Ok((log.files.clone(), Key::default())),
@@ -113,7 +113,7 @@ fn files(registry: &Registry, log: &Log) -> Result<(Vec<PathBuf>, Key), String> 
     Ok((files, config.audit.key))
 }
 
-/// The key of the chain.
+/// Returns the key of the chain.
 fn key(registry: &Registry, log: &Log) -> Result<Key, String> {
     match log.store {
         true => Ok(load(registry, &log.file, &Environment::of_process())?.0.audit.key),
@@ -121,7 +121,7 @@ fn key(registry: &Registry, log: &Log) -> Result<Key, String> {
     }
 }
 
-/// Hands on every line: its place, its bytes without its end, and whether it has one.
+/// Calls `line` for every line, with its location, its bytes without the newline, and whether it has one.
 fn each_line(
     registry: &Registry,
     log: &Log,

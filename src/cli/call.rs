@@ -1,5 +1,5 @@
-//! `taskbridge call` as it is typed: what becomes an order for [`crate::client`]. It must not know how an order is
-//! carried out.
+//! The options of `taskbridge call`, and their conversion to an order for [`crate::client`]. It must not know
+//! how an order is executed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,10 +11,10 @@ use humantime_serde::re::humantime::parse_duration;
 use crate::client::{self, Errand, Order};
 use crate::config::locate::Environment;
 
-/// Where a bridge listens if nobody says anything else.
+/// Default endpoint.
 const DEFAULT_URL: &str = "http://127.0.0.1:8808/mcp";
 
-/// What is told below the options.
+/// Help text after the options.
 const MORE: &str = "\
 Values:
   NAME=VALUE    typed by what the tool takes: text, 3, true, a,b,c or JSON
@@ -53,22 +53,22 @@ pub(super) struct Options {
     /// The tool's arguments: NAME=VALUE, NAME:=JSON or NAME=@FILE.
     #[arg(value_name = "NAME=VALUE", requires = "tool")]
     arguments: Vec<String>,
-    /// List the tools with what they take, or only TOOL.
+    /// List the tools with their parameters, or only TOOL.
     #[arg(long, conflicts_with_all = ["arguments", "args", "task", "detach"])]
     list: bool,
     /// The server's endpoint [default: $TASKBRIDGE_URL, else http://127.0.0.1:8808/mcp].
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// All arguments as a JSON object, as @FILE, or - for standard input; NAME=VALUE goes before them.
+    /// All arguments as a JSON object, as @FILE, or - for standard input; NAME=VALUE takes precedence.
     #[arg(long, value_name = "JSON", requires = "tool")]
     args: Option<String>,
-    /// How long the task and its result are to be kept at least, such as 1h or 7d.
+    /// Minimum retention of the task and its result, such as 1h or 7d.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "tool")]
     ttl: Option<Duration>,
-    /// The same key is the same task: a call that is made again with it starts nothing a second time.
+    /// Idempotency key: a repeated call with the same key returns the same task and starts nothing.
     #[arg(long, value_name = "KEY", requires = "tool")]
     idempotency_key: Option<String>,
-    /// Print the task's id and leave; the job goes on.
+    /// Print the task's id and exit; the job continues.
     #[arg(long, requires = "tool", conflicts_with_all = ["timeout", "save"])]
     detach: bool,
     /// Watch a task that was started before.
@@ -77,16 +77,16 @@ pub(super) struct Options {
     /// Cancel that task.
     #[arg(long, requires = "task", conflicts_with_all = ["timeout", "save"])]
     cancel: bool,
-    /// Save pictures, sounds, blobs, artifacts and logs into this folder.
+    /// Save images, audio, blobs, artifacts and logs into this folder.
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
-    /// Print one JSON document with all there is, for scripts.
+    /// Print one JSON document with all results, for scripts.
     #[arg(long)]
     json: bool,
-    /// Say nothing but the result, and what goes wrong.
+    /// Print nothing but the result and errors.
     #[arg(long, short)]
     quiet: bool,
-    /// Wait no longer than that; the job goes on.
+    /// Maximum time to wait; the job continues after it.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
 }
@@ -123,13 +123,13 @@ impl Options {
     }
 }
 
-/// Calls, and gives the exit code.
+/// Executes the call and returns the exit code.
 pub(super) fn call(options: Options) -> Result<ExitCode, String> {
     let order = options.order(Environment::of_process());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("taskbridge: the system gives no events: {error}"))?;
     let code = runtime.block_on(client::run(&order));
-    // A name that is looked up sits on a thread that nothing can wake.
+    // A DNS lookup blocks its thread, and nothing can interrupt it.
     runtime.shutdown_background();
     Ok(ExitCode::from(code))
 }

@@ -1,4 +1,4 @@
-//! `taskbridge doctor` and `taskbridge discover`: what they print. It must not know how anything is looked at.
+//! `taskbridge doctor` and `taskbridge discover`: options and output. It must not know how the checks work.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,23 +16,23 @@ use crate::config::{self, Config};
 pub(super) struct Options {
     #[command(flatten)]
     file: File,
-    /// Print one JSON array of what was found, for programs.
+    /// Print the findings as one JSON array, for programs.
     #[arg(long)]
     json: bool,
-    /// Print the IAM policies that the backends of AWS need, and look at nothing: no engine is called.
+    /// Print the IAM policies that the AWS backends need, and check nothing: no engine is called.
     #[arg(long, conflicts_with = "json")]
     policy: bool,
 }
 
 #[derive(Args)]
 pub(super) struct Discovering {
-    /// The backend; without one, all that can say what they offer.
+    /// The backend; without one, all backends that support discovery.
     backend: Option<String>,
     #[command(flatten)]
     file: File,
 }
 
-/// Looks everything over. A config that is wrong is a finding, too.
+/// Runs all checks. An invalid config is a finding, too.
 pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, String> {
     if options.policy {
         return policies(registry, &options.file).map(|()| ExitCode::SUCCESS);
@@ -52,7 +52,8 @@ pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, St
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the policies on standard output, and whose each is on standard error, so that one alone can be piped.
+/// Prints the policies to standard output, and their roles to standard error, so that a single policy can be
+/// piped.
 fn policies(registry: &Registry, file: &File) -> Result<(), String> {
     let (config, _) = load(registry, file, &Environment::of_process())?;
     let mut printed = false;
@@ -73,8 +74,8 @@ fn policies(registry: &Registry, file: &File) -> Result<(), String> {
     }
 }
 
-/// What comes of it. What hangs on a thread of its own, such as a read of a file system whose server is away, is left there: the process
-/// ends all the same.
+/// Runs a future to completion. A thread that still blocks, such as a read from an unreachable file server,
+/// does not delay the exit of the process.
 fn ended<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let runtime = runtime()?;
     let done = runtime.block_on(work);
@@ -101,7 +102,7 @@ fn told(all: &[Checked]) -> String {
     text
 }
 
-/// Prints what backends offer.
+/// Prints the tools that backends offer.
 pub(super) fn discover(registry: &Registry, options: &Discovering) -> Result<(), String> {
     let (config, _) = load(registry, &options.file, &Environment::of_process())?;
     let program = program()?;
@@ -122,7 +123,8 @@ pub(super) fn discover(registry: &Registry, options: &Discovering) -> Result<(),
                 answered += 1;
                 tools.iter().for_each(|tool| print(&pasted(registry, &config, name, tool)));
             }
-            // Of all backends, those that cannot say it are passed over unless they should.
+            // Without a backend argument, a backend that has no discovery is skipped, unless `discover` is
+            // configured for it.
             Err(NoOffer::Unable(error)) if options.backend.is_none() && backend.discover.is_none() => {
                 complain(&format!("taskbridge: backend `{name}` is passed over: {error}"));
             }
@@ -137,7 +139,7 @@ pub(super) fn discover(registry: &Registry, options: &Discovering) -> Result<(),
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-/// One tool as config; one that cannot be pasted as a comment that says why.
+/// Formats a tool as config, or as a comment with the reason if that is impossible.
 fn pasted(
     registry: &Registry,
     config: &Config,

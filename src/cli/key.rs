@@ -1,5 +1,5 @@
-//! `taskbridge key new`: makes an API key, shows it once, and says what the config has of it. It must not keep the key
-//! anywhere.
+//! `taskbridge key new`: generates an API key, prints it once, and prints its config entry. It must not store
+//! the key.
 
 use clap::{Args, Subcommand};
 
@@ -9,22 +9,22 @@ use crate::clock::System;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Make an API key: print it, and the lines of the config by which it is let in.
+    /// Generate an API key, and print it with the config lines that accept it.
     New(New),
 }
 
 #[derive(Args)]
 pub(super) struct New {
-    /// Whose key it is: the owner of the tasks that it makes.
+    /// The owner of the tasks that are created with the key.
     #[arg(long, value_name = "NAME")]
     principal: String,
-    /// A group that its principal is in.
+    /// A group of the principal.
     #[arg(long = "group", value_name = "GROUP")]
     groups: Vec<String>,
     /// A scope that it grants.
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<String>,
-    /// When it ends to be good: a date (UTC), or a moment such as 2027-01-31T12:00:00Z.
+    /// When the key expires: a date (UTC), or a time such as 2027-01-31T12:00:00Z.
     #[arg(long, value_name = "DATE")]
     expires: Option<String>,
 }

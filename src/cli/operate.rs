@@ -1,5 +1,5 @@
-//! Opens the store of a config for an operator's command: one that is there, of the schema that this program knows, and
-//! nothing is made or migrated.
+//! Opens the store of a config for an operator's command. The store must exist with the current schema;
+//! nothing is created or migrated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,33 +18,33 @@ use crate::store::sqlite::{Mode, SqliteStore};
 use crate::store::survey::Survey;
 use crate::tasks::audit::Lines;
 
-/// Connections that one command uses.
+/// Number of connections that one command uses.
 const CONNECTIONS: usize = 2;
 
-/// A store, and what must be known with it.
+/// An open store, with the settings that commands need.
 pub(super) struct Opened {
     pub(super) store: Arc<dyn Survey>,
-    /// Where it is, for people.
+    /// The location of the store, for messages.
     pub(super) place: String,
-    /// The name under which this command writes.
+    /// The replica name under which this command writes.
     pub(super) name: String,
-    /// True if histories are kept.
+    /// True if histories are recorded.
     pub(super) keeps: bool,
-    /// For how long.
+    /// Retention of histories.
     pub(super) history: Duration,
-    /// Who is owed notices of what a command does.
+    /// The receivers of notices about changes by a command.
     pub(super) receivers: Receivers,
-    /// How long servers lease rows.
+    /// Lease duration of servers.
     pub(super) lease: Duration,
-    /// Where the audit log is kept.
+    /// Settings of the audit log.
     pub(super) audit: Settings,
     /// The audit log in the store.
     pub(super) lines: Arc<dyn Lines>,
-    /// The most rows that may hold each slot.
+    /// The limit of each slot, in rows.
     pub(super) limits: BTreeMap<String, Option<u32>>,
 }
 
-/// Opens the store that the config names.
+/// Opens the store of the config.
 pub(super) async fn open(registry: &Registry, file: &File) -> Result<Opened, String> {
     let config: Config = load(registry, file, &Environment::of_process())?.0;
     let place = config.store.database.to_string();

@@ -1,4 +1,4 @@
-//! `taskbridge migrate` and `taskbridge store`: what is done to a store by hand.
+//! `taskbridge migrate` and `taskbridge store`: maintenance of a store.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,23 +19,25 @@ use crate::tasks::store::StoreError;
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Copy a SQLite store into an empty PostgreSQL store, with tasks that run. Stop the server first; start it again
-    /// with the new config. The SQLite file is not served any more. A copy that was interrupted is run again.
+    /// Copy a SQLite store into an empty PostgreSQL store, including running tasks. Stop the server first,
+    /// and start it with the new config afterwards. The SQLite file can no longer be served. Run an
+    /// interrupted copy again to complete it.
     Copy {
-        /// What is copied: `sqlite:` and the path of the database file.
+        /// The source: `sqlite:` and the path of the database file.
         #[arg(long, value_name = "sqlite:FILE", value_parser = sqlite)]
         from: PathBuf,
         /// The config file whose [store] names the PostgreSQL database.
         #[arg(long, value_name = "CONFIG")]
         to: PathBuf,
     },
-    /// Serve a SQLite file again that was copied. Drop the copy first: tasks in both stores would run twice.
+    /// Serve a SQLite file again after a copy. Drop the copy first: tasks in both stores would run twice.
     Reopen {
         /// `sqlite:` and the path of the database file.
         #[arg(value_name = "sqlite:FILE", value_parser = sqlite)]
         file: PathBuf,
     },
-    /// Look for rows that break an invariant, and say what that means and what to do. Ends with 1 if there are any.
+    /// Find rows that break an invariant, and print what that means and what to do. Exits with 1 if there are
+    /// any.
     Check {
         #[command(flatten)]
         file: File,
@@ -49,7 +51,7 @@ fn sqlite(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Does what the command line says.
+/// Runs the subcommand.
 pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, String> {
     match command {
         Command::Copy { from, to } => {
@@ -81,7 +83,7 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
     }
 }
 
-/// Rows that are read at a time.
+/// Number of rows that are read at a time.
 const PAGE: usize = 500;
 
 async fn check(opened: &Opened) -> Result<ExitCode, String> {
@@ -113,7 +115,7 @@ fn shown(path: &Path) -> impl std::fmt::Display {
     path.display()
 }
 
-/// Brings the schema up to date.
+/// Migrates the schema to the current version.
 pub(super) fn migrate(registry: &Registry, file: &File) -> Result<(), String> {
     let place = place(registry, file)?;
     let Migrated { before, after, made } = block_on(postgres::migrate(&place))?;
@@ -125,7 +127,7 @@ pub(super) fn migrate(registry: &Registry, file: &File) -> Result<(), String> {
     Ok(())
 }
 
-/// The PostgreSQL database of a config.
+/// Returns the PostgreSQL database of a config.
 fn place(registry: &Registry, file: &File) -> Result<Place, String> {
     let config = load(registry, file, &Environment::of_process())?.0;
     match config.store.database {

@@ -1,5 +1,5 @@
-//! `taskbridge tasks`: what operators see of tasks and do about them, beside servers that run. It reads and writes rows
-//! and starts no loop: what it wishes, a server does.
+//! `taskbridge tasks`: lists, shows and changes tasks while servers run. It reads and writes rows and starts
+//! no loop: a server executes the changes.
 
 mod filter;
 mod print;
@@ -33,10 +33,10 @@ use crate::tasks::time::StoreTime;
 use crate::tasks::tools::{Opened as Arguments, Tools};
 use crate::tasks::watch::Watch;
 
-/// Rows that are read at a time.
+/// Number of rows that are read at a time.
 const PAGE: usize = 500;
 
-/// The shortest beginning of an id that stands for it: a shorter one may be another task's tomorrow.
+/// Minimum length of an id prefix. A shorter one may match another task tomorrow.
 const SHORTEST: usize = 4;
 
 #[derive(Subcommand)]
@@ -47,17 +47,17 @@ pub(super) enum Command {
         file: File,
         #[command(flatten)]
         filter: Filter,
-        /// Print a JSON array, in the shape of `export` without histories.
+        /// Print a JSON array, in the format of `export` without histories.
         #[arg(long)]
         json: bool,
     },
-    /// Show one task, and all that happened to it.
+    /// Show one task and its history.
     Show(One),
-    /// Cancel a task: it is cancelled at once, and a server stops its job.
+    /// Cancel a task: its state changes immediately, and a server stops its job.
     Cancel(One),
-    /// Make what a task waits for due now: a start, a cancellation or an answer that failed, or a look at its job.
+    /// Retry a failed start, cancellation or answer now, or poll the job now.
     RetryNow(One),
-    /// End an unfinished task with an unknown outcome, without a call to its engine: its job may go on.
+    /// End an unfinished task with an unknown outcome, without a call to its engine: its job may continue.
     Abandon(One),
     /// Print tasks with their histories as JSON lines, without arguments, results and answers.
     Export {
@@ -70,13 +70,13 @@ pub(super) enum Command {
 
 #[derive(Args)]
 pub(super) struct One {
-    /// The task's id, or the beginning of it that no other task has.
+    /// The task's id, or a unique prefix of it.
     id: String,
     #[command(flatten)]
     file: File,
 }
 
-/// Does what the command line says.
+/// Runs the subcommand.
 pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, String> {
     runtime()?.block_on(async {
         match command {
@@ -94,7 +94,7 @@ fn told(error: StoreError) -> String {
     format!("taskbridge: {error}")
 }
 
-/// All rows that pass the filter, newest first. Those that cannot be understood are counted.
+/// Returns all rows that match the filter, newest first. Rows that cannot be parsed are only counted.
 async fn found(opened: &Opened, filter: &Filter) -> Result<(Vec<View>, Timestamp), String> {
     let now = opened.store.now().await.map_err(told)?;
     let (mut views, mut after, mut unreadable) = (Vec::new(), String::new(), 0);
@@ -147,7 +147,7 @@ async fn export(opened: &Opened, filter: &Filter) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The one task whose id begins like this.
+/// Returns the id of the only task with this id prefix.
 async fn one(opened: &Opened, beginning: &str) -> Result<TaskId, String> {
     let place = &opened.place;
     let exact = TaskId::from_wire(beginning);
@@ -171,10 +171,10 @@ async fn one(opened: &Opened, beginning: &str) -> Result<TaskId, String> {
     }
 }
 
-/// The row of a task, if it is still there.
+/// Returns the row of a task, if it still exists.
 async fn row(opened: &Opened, id: &TaskId) -> Result<Option<(Surveyed, Task)>, String> {
-    // Reading on from just before it: there is no id between an id without its last character and it but such as
-    // begin alike, and those are longer.
+    // `rows` returns ids after a given one. The id without its last character sorts just before the id. Only
+    // ids with that same prefix lie in between.
     if opened.store.get(id, None).await.map_err(told)?.is_none() {
         return Ok(None);
     }
@@ -205,7 +205,7 @@ async fn show(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Changes the row by the machine, as a server does.
+/// Changes a row with the state machine, as a server does.
 async fn change(
     opened: &Opened,
     id: &TaskId,
@@ -316,7 +316,7 @@ async fn abandon(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     let Some((before, after)) = change(opened, &id, ("abandon", Event::OutcomeUnknown)).await? else {
         return Err(gone(&id));
     };
-    // A server may have written the end of the job in between.
+    // A server may have recorded the end of the job in the meantime.
     if !before.has_ended() && after.outcome() != Some(Outcome::Broken) {
         return Err(ended(&after));
     }
@@ -338,7 +338,7 @@ fn gone(id: &TaskId) -> String {
     format!("taskbridge: task {id} was deleted: only its history is left")
 }
 
-/// No command here opens arguments, judges a result or takes a slot.
+/// Tools for commands that never open arguments, check a result or take a slot.
 struct NoTools;
 
 #[async_trait]

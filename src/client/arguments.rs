@@ -1,5 +1,6 @@
-//! From what was typed after the tool's name to the arguments of the call: `NAME=VALUE` typed by the tool's input
-//! schema, `NAME:=JSON`, `NAME=@FILE`. All that is wrong is told at once, before anything is sent. It must not send.
+//! Parses the words after the tool's name into the arguments of the call: `NAME=VALUE` typed by the tool's
+//! input schema, `NAME:=JSON`, `NAME=@FILE`. It reports all errors at once, before anything is sent. It
+//! must not send.
 
 use std::io;
 
@@ -11,19 +12,19 @@ use serde_json::{Map, Value, json};
 use super::listing::Tool;
 use super::shape::{Kind, Shape, nearest};
 
-/// A value longer than this is not repeated in a message.
+/// Maximum length of a value that a message repeats, in characters.
 const MOST_SHOWN: usize = 60;
 
-/// The schema of what no schema describes.
+/// The schema of values that no schema describes.
 static ANYTHING: Value = Value::Null;
 
 /// Reads a file by its path, or standard input for `-`.
 pub(super) type ReadFile<'a> = dyn FnMut(&str) -> io::Result<Vec<u8>> + 'a;
 
-/// The arguments that the words stand for, beside those of `base`.
+/// Parses the words into arguments, in addition to those of `base`.
 ///
 /// # Errors
-/// All that is wrong, one line each.
+/// All errors, one line each.
 pub(super) fn arguments(
     tool: &Tool,
     base: Map<String, Value>,
@@ -43,7 +44,7 @@ pub(super) fn arguments(
     if taken.problems.is_empty() { Ok(taken.arguments) } else { Err(taken.problems) }
 }
 
-/// What was taken so far.
+/// The arguments parsed so far.
 struct Taken<'a> {
     tool: &'a Tool,
     root: Shape<'a>,
@@ -86,7 +87,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Takes a value. A list that is named again grows; anything else named twice is a slip.
+    /// Adds a value. A list that is named again is extended; any other repeated name is an error.
     fn put(&mut self, name: &str, value: Value, shape: Shape<'a>) {
         if self.named.iter().any(|one| one == name) {
             match (self.arguments.get_mut(name), value) {
@@ -101,7 +102,7 @@ impl<'a> Taken<'a> {
         self.arguments.insert(name.to_owned(), value);
     }
 
-    /// What the schema says of an argument; tells a problem if there is no such argument.
+    /// Returns the schema of an argument; reports a problem if there is no such argument.
     fn shape(&mut self, name: &str) -> Option<Shape<'a>> {
         if let Some(shape) = self.root.property(name) {
             return Some(shape);
@@ -125,13 +126,13 @@ impl<'a> Taken<'a> {
         None
     }
 
-    /// True if the value is right by the rules of its own argument.
+    /// Returns true if the value matches the schema of its own argument.
     fn fits(&self, name: &str, value: &Value) -> bool {
-        // A list can be given in parts, and is looked at as a whole in the end.
+        // A list can be given in parts, and is checked as a whole at the end.
         if value.is_array() {
             return true;
         }
-        // Whole, so that references into the schema lead somewhere; without what other arguments must be.
+        // The whole schema, so that its references resolve, but without the rules about other arguments.
         let mut schema = self.tool.input_schema.clone();
         if let Some(members) = schema.as_object_mut() {
             let general = ["type", "properties", "additionalProperties", "patternProperties"];
@@ -142,7 +143,7 @@ impl<'a> Taken<'a> {
         compiled(&schema).is_none_or(|validator| validator.is_valid(&Value::Object(object)))
     }
 
-    /// What is wrong with the arguments as a whole.
+    /// Checks the arguments as a whole.
     fn check(&mut self) {
         let given = |name: &str| {
             self.arguments.contains_key(name) || self.problems.iter().any(|problem| names(problem, name))
@@ -170,18 +171,18 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// True if a problem is about this argument.
+/// Returns true if a problem is about this argument.
 fn names(problem: &str, name: &str) -> bool {
     problem.strip_prefix(name).is_some_and(|rest| rest.starts_with([':', '=']))
 }
 
-/// The schema, ready to use. `None` for one that cannot be used here: then it is left to the server.
+/// Compiles the schema. `None` if that fails: then the server validates alone.
 pub(super) fn compiled(schema: &Value) -> Option<jsonschema::Validator> {
     let options = jsonschema::options().offline().should_validate_formats(true);
     options.with_pattern_options(PatternOptions::regex()).build(schema).ok()
 }
 
-/// The value that a text stands for where this is expected.
+/// Parses a text into a value of the expected kind.
 pub(super) fn typed(text: &str, shape: Shape<'_>) -> Option<Value> {
     if let Some(choices) = shape.choices() {
         let is_it = |value: &Value| super::shape::plain(value) == text;
@@ -218,7 +219,7 @@ fn as_kind(text: &str, kind: Kind, shape: Shape<'_>) -> Option<Value> {
     }
 }
 
-/// The value that a file holds where this is expected.
+/// Reads a value of the expected kind from a file.
 fn from_file(path: &str, shape: Shape<'_>, is_json: bool, read: &mut ReadFile<'_>) -> Result<Value, String> {
     let bytes = read(path).map_err(|error| format!("it cannot be read: {error}"))?;
     let kinds = shape.kinds();
@@ -232,7 +233,7 @@ fn from_file(path: &str, shape: Shape<'_>, is_json: bool, read: &mut ReadFile<'_
     json(&text)
 }
 
-/// A file as taskbridge takes one.
+/// Encodes a file as taskbridge's file argument.
 fn as_file(path: &str, bytes: Vec<u8>) -> Value {
     let mut file = match String::from_utf8(bytes) {
         Ok(text) => json!({"content": text}),
@@ -245,7 +246,7 @@ fn as_file(path: &str, bytes: Vec<u8>) -> Value {
     file
 }
 
-/// Reads JSON.
+/// Parses JSON.
 pub(super) fn json(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
 }

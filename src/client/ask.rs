@@ -1,5 +1,5 @@
-//! Asks a person at the terminal: the form of a question field by field, consent to open a URL, and what to do about
-//! a job that is not waited for any more. It must not send the answer.
+//! Asks a person at the terminal: the fields of a question's form, consent to open a URL, and what to do
+//! with a job after an interrupt. It must not send the answer.
 
 use std::io;
 
@@ -8,23 +8,23 @@ use serde_json::{Map, Value, json};
 use super::form::{Field, Form};
 use super::terminal::{Terminal, harmless};
 
-/// What is typed to decline, and to close the question.
+/// The inputs to decline a question, and to cancel it.
 const DECLINE: &str = ":no";
 const CANCEL: &str = ":cancel";
 
-/// What a person says to a question.
+/// A person's reply to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reply {
-    /// Yes, with this.
+    /// Accepted, with this content.
     Accept(Map<String, Value>),
-    /// No.
+    /// Declined.
     Decline,
-    /// Nothing.
+    /// Closed without an answer.
     Cancel,
 }
 
 impl Reply {
-    /// The `ElicitResult`. The answer to a URL has no content.
+    /// Returns the `ElicitResult`. The answer to a URL has no content.
     pub(super) fn result(&self, question: &Value) -> Value {
         match self {
             Self::Accept(_) if is_url(question) => json!({"action": "accept"}),
@@ -35,7 +35,7 @@ impl Reply {
     }
 }
 
-/// What to do about a job.
+/// A person's choice for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Wait,
@@ -83,11 +83,11 @@ pub(super) async fn ask(terminal: &Terminal, asker: &str, question: &Value) -> i
     }
 }
 
-/// What was typed into a field.
+/// The input for a field.
 enum Entry {
-    /// A value, or nothing for a field that can be left out.
+    /// A value, or none for an optional field.
     Value(Option<Value>),
-    /// The question is over.
+    /// The reply that ends the question.
     Instead(Reply),
 }
 
@@ -110,7 +110,7 @@ async fn fill(terminal: &Terminal, field: &Field<'_>) -> io::Result<Entry> {
     }
 }
 
-/// What stands above the prompt of a field: what it means, and what can be chosen.
+/// Returns the text above the prompt of a field: its description and its choices.
 fn introduction(field: &Field<'_>) -> String {
     let mut text = String::from("\n");
     if !field.choices.is_empty() {
@@ -157,7 +157,7 @@ async fn consent(terminal: &Terminal, prompt: &str) -> io::Result<Reply> {
     }
 }
 
-/// Asks what to do about a job that somebody interrupted the waiting for.
+/// Asks what to do with a job after an interrupt of the wait.
 pub(super) async fn interrupted(terminal: &Terminal, job: &str, can_cancel: bool) -> io::Result<Choice> {
     terminal.forget();
     let cancel = if can_cancel { "   [c] cancel it" } else { "" };

@@ -1,5 +1,5 @@
-//! [`Bar`]: one line on standard error that moves: a bar where it is known how much there is to do, else something that
-//! turns. It must not be drawn while somebody types.
+//! [`Bar`]: an animated line on standard error: a progress bar if the total is known, else a spinner. It
+//! must not be drawn while a person types.
 
 use std::io::{self, Write as _};
 
@@ -8,18 +8,18 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use super::screen::{Standing, write_line};
 use super::terminal::{columns, harmless};
 
-/// Steps of the bar.
+/// Number of steps of the bar.
 const STEPS: u64 = 1000;
-/// Columns of the bar: at least, and on a terminal of a hundred.
+/// Columns of the bar: the minimum, and the number on a terminal of a hundred columns.
 const LENGTHS: (usize, usize) = (8, 28);
-/// Columns that stay free at the right: a terminal writes `^C` there, and on a line below it would be in the way.
+/// Free columns at the right: a terminal prints `^C` there, and it would break a full line.
 const MARGIN: u16 = 3;
 
-/// The line.
+/// The animated line.
 pub(super) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A line for a job that is called this.
+    /// Creates a line for a job with this label.
     pub(super) fn new(label: String) -> Self {
         let target = ProgressDrawTarget::term_like(Box::new(Stderr));
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
@@ -29,13 +29,14 @@ impl Bar {
         Self(bar)
     }
 
-    /// Says something that stays, above the line.
+    /// Prints a permanent line above the bar.
     pub(super) fn say(&self, words: &str) {
-        // The bar's own way counts on a terminal of the width that it was told, and ours is a little wider.
+        // The bar's own method assumes the reported width of the terminal, and the real one is a little
+        // wider.
         self.0.suspend(|| write_line(words));
     }
 
-    /// Draws where the job stands.
+    /// Draws the state of the job.
     pub(super) fn draw(&self, standing: &Standing, elapsed: &str) {
         let message = standing.message.as_deref().map(|text| harmless(text).replace('\n', " "));
         let message = message.unwrap_or_default();
@@ -53,7 +54,7 @@ impl Bar {
         self.0.tick();
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(super) fn clear(self) {
         self.0.finish_and_clear();
     }
@@ -72,7 +73,7 @@ fn style(has_bar: bool) -> ProgressStyle {
     style.progress_chars("=> ")
 }
 
-/// Standard error as a terminal that is a little narrower than it is.
+/// Standard error as a terminal with slightly fewer columns than the real one.
 #[derive(Debug)]
 struct Stderr;
 

@@ -1,5 +1,5 @@
-//! What can be asked of the client, step by step: list the tools, call one, watch a task, cancel it. Each prints what
-//! it came to. It must not know how anything is drawn or sent.
+//! The client's commands: list the tools, call one, watch a task, cancel it. Each prints its result. It
+//! must not know how anything is drawn or sent.
 
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
@@ -21,19 +21,19 @@ use super::{Call, Errand, FAILURE, Failure, Order, SUCCESS, complain, print, sav
 use crate::clock::{Clock as _, System, random};
 use crate::mcp::jsonrpc::Outcome;
 
-/// How a server of ours is told a call's idempotency key.
+/// The `_meta` key for a call's idempotency key on a taskbridge server.
 const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";
 
-/// Tools of our servers that stand for the protocol's own requests about tasks.
+/// Tools of taskbridge servers that replace the protocol's requests about tasks.
 const COMPANIONS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
 
-/// How a server of ours refuses a call that it would have to ask somebody about first.
+/// Text in the error of a taskbridge server for a call that requires consent.
 const CANNOT_ASK: &str = "cannot be asked";
 
-/// The shortest beginning of an id that stands for it.
+/// Minimum length of an id prefix.
 const SHORTEST: usize = 4;
 
-/// Does the errand, and gives the exit code.
+/// Runs the command and returns the exit code.
 pub(super) async fn run(
     order: &Order,
     session: &Session,
@@ -51,18 +51,18 @@ pub(super) async fn run(
     }
 }
 
-/// All that an errand works with.
+/// The context of a command.
 struct Desk<'a> {
     order: &'a Order,
     session: &'a Session,
     terminal: Option<&'a Terminal>,
     signals: &'a mut Signals,
-    /// When the patience is over.
+    /// When the timeout expires.
     until: Option<Instant>,
 }
 
 impl Desk<'_> {
-    /// Does something that takes no time, unless the user leaves meanwhile.
+    /// Runs a short request, unless a signal interrupts it.
     async fn quickly<T>(
         &mut self,
         work: impl Future<Output = Result<T, Fault>>,
@@ -80,7 +80,7 @@ impl Desk<'_> {
             tools.retain(|tool| tool.name == name);
             entries.retain(|entry| entry["name"] == name);
         } else if self.session.server().is_ours {
-            // They are for clients that do not know tasks, and this one does.
+            // They are for clients without task support, and this client has it.
             tools.retain(|tool| !COMPANIONS.contains(&&*tool.name));
         }
         match self.order.json {
@@ -123,7 +123,7 @@ impl Desk<'_> {
         if as_task {
             params["task"] = call.ttl.map_or(json!({}), |ttl| json!({"ttl": millis(ttl)}));
         }
-        // With a key, a call whose answer was lost can be made again.
+        // With a key, a call whose answer was lost can be retried.
         let own = || self.session.server().is_ours.then(random_key);
         if let Some(key) = call.idempotency_key.clone().or_else(own) {
             params["_meta"][IDEMPOTENCY_KEY] = json!(key);
@@ -145,7 +145,7 @@ impl Desk<'_> {
             Err(error) => return Err(self.not_run(&call.tool, &Fault::Refused(error))),
         };
         let Some(task) = started.get("task").and_then(Task::read) else {
-            // It ran at once instead.
+            // The tool ran synchronously instead.
             return self.finish(Finished { task: None, outcome: Ok(started) }, &mut screen).await;
         };
         if call.detach {
@@ -162,7 +162,7 @@ impl Desk<'_> {
         self.follow(&call.tool, &task.id, true, screen).await
     }
 
-    /// Watches a task to its end, and prints what it came to.
+    /// Watches a task until it ends, and prints its result.
     async fn follow(
         &mut self,
         label: &str,
@@ -219,7 +219,7 @@ impl Desk<'_> {
         self.follow(&label, id, false, screen).await
     }
 
-    /// The task with this id, or the only one whose id begins like this.
+    /// Finds the task with this id, or the only one with this id prefix.
     async fn find_task(&mut self, id: &str) -> Result<Task, Failure> {
         if !self.session.server().has_tasks {
             return Err(Failure::usage("this server has no tasks"));
@@ -230,7 +230,7 @@ impl Desk<'_> {
             Err(Fault::Refused(_)) => {}
             Err(fault) => return Err(Failure::usage(fault.to_string())),
         }
-        // Not every caller may list tasks; to those who may not, only a whole id is one.
+        // Not every caller may list tasks; those who may not need the whole id.
         let mut like_it = match id.len() >= SHORTEST {
             true => self.quickly(begin_with(session, id)).await?.unwrap_or_default(),
             false => Vec::new(),
@@ -263,7 +263,7 @@ impl Desk<'_> {
 
     fn not_run(&self, tool: &str, fault: &Fault) -> Failure {
         let words = format!("{tool} could not be run: {fault}");
-        // The server refuses a call that somebody must consent to first.
+        // The server refuses a call that requires consent first.
         let hint = match self.terminal.is_none() && words.contains(CANNOT_ASK) {
             true => " (standard input is no terminal, so that nobody can be asked here)",
             false => "",
@@ -271,7 +271,7 @@ impl Desk<'_> {
         Failure::of(FAILURE, harmless(&format!("{words}{hint}")))
     }
 
-    /// What to type to come back.
+    /// Returns the command that watches the task again.
     fn again(&self, id: &str) -> String {
         format!("watch it with: {} --task {id}", self.order.again)
     }
@@ -285,7 +285,7 @@ impl Desk<'_> {
         code
     }
 
-    /// Prints what a call came to.
+    /// Prints the result of a call.
     async fn finish(&mut self, finished: Finished, screen: &mut Screen) -> Result<u8, Failure> {
         let status = finished.status();
         screen.note(&format!("{} {} after {}", screen.label(), status.words(), screen.elapsed()));
@@ -316,7 +316,8 @@ impl Desk<'_> {
     fn show(&self, result: &Value, task: Option<&Task>, is_good: bool, saved: &[String]) {
         let shown = shown(result);
         match is_good {
-            // Where nobody looks, the result goes on as it is: it may be what another program reads.
+            // If the output is not a terminal, the result is printed unchanged: another program may read
+            // it.
             true if stdout().is_terminal() => print(&taskbridge_sdk::harmless(&shown.text)),
             true => print(&shown.text),
             false => complain(taskbridge_sdk::harmless(&shown.text).trim_end()),
@@ -336,7 +337,7 @@ impl Desk<'_> {
     }
 }
 
-/// Calls the tool. A call that was not answered is made again where it cannot start anything twice.
+/// Calls the tool. A call without an answer is retried if it cannot start anything twice.
 async fn request(
     session: &Session,
     params: &Value,
@@ -358,8 +359,8 @@ async fn request(
     called.await
 }
 
-/// The task that goes on behind a plain call, if the call was answered with one. Tools that are about tasks answer
-/// with one too: theirs is the result.
+/// Returns the task that continues after a plain call, if the answer names one. Tools about tasks also
+/// answer with a task: for them, it is the result.
 fn handle<'a>(tool: &Tool, result: &'a Value) -> Option<&'a str> {
     let about_tasks = tool.input_schema.pointer("/properties/task_id").is_some();
     let handle = result.get("structuredContent").filter(|_| !about_tasks)?;

@@ -1,19 +1,19 @@
-//! [`Fault`]: why a request has no result, named by what the client does about it.
+//! [`Fault`]: the reason why a request has no result, classified by the client's reaction.
 
 use reqwest::StatusCode;
 use taskbridge_sdk::innermost;
 
 use crate::mcp::jsonrpc;
 
-/// Why a request has no result.
+/// The reason why a request has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    /// The network. Whether the request arrived is not known, unless `unsent`.
+    /// A network error. The request may have arrived, unless `unsent`.
     #[error("{why}")]
     Network {
-        /// What happened.
+        /// The cause.
         why: String,
-        /// True if no connection came about: then nothing was sent.
+        /// True if no connection was established: then nothing was sent.
         unsent: bool,
     },
     /// An HTTP status without an answer to the request.
@@ -21,22 +21,22 @@ pub(super) enum Fault {
     Status {
         /// The status.
         status: StatusCode,
-        /// What the server says of it.
+        /// The server's message.
         message: String,
     },
-    /// The session is over: begin another.
+    /// The session has ended: a new one is needed.
     #[error("the server has ended the session: {0}")]
     NoSession(String),
     /// A JSON-RPC error.
     #[error("{}", .0.message)]
     Refused(jsonrpc::Error),
-    /// What came is not MCP.
+    /// A response that is not MCP.
     #[error("{0}")]
     NotMcp(String),
 }
 
 impl Fault {
-    /// True if the same request may go well later.
+    /// Returns true if a retry of the same request may succeed.
     pub(super) fn passes(&self) -> bool {
         match self {
             Self::Network { .. } => true,

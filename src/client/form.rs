@@ -1,12 +1,12 @@
-//! [`Form`]: the fields that a question asks for, and how what is typed becomes an answer. Pure: asking is
-//! [`super::ask`]'s.
+//! [`Form`]: the fields of a question, and the conversion of typed text into an answer. It is pure:
+//! [`super::ask`] asks.
 
 use serde_json::{Map, Value};
 
 use super::arguments::{compiled, typed};
 use super::shape::{Kind, Shape, plain};
 
-/// What a question asks for.
+/// The form of a question.
 #[derive(Debug)]
 pub(super) struct Form<'a> {
     schema: &'a Value,
@@ -21,15 +21,15 @@ pub(super) struct Field<'a> {
     pub(super) description: Option<&'a str>,
     pub(super) required: bool,
     pub(super) default: Option<&'a Value>,
-    /// What can be chosen, with what is shown for it.
+    /// The choices, with the text shown for each.
     pub(super) choices: Vec<(&'a Value, String)>,
-    /// Several can be chosen.
+    /// True if several choices are allowed.
     pub(super) many: bool,
     shape: Shape<'a>,
 }
 
 impl<'a> Form<'a> {
-    /// Reads a requested schema.
+    /// Parses a requested schema.
     pub(super) fn read(schema: &'a Value) -> Self {
         let root = Shape::of(schema);
         let fields = root.properties().map(|(name, shape)| {
@@ -52,12 +52,12 @@ impl<'a> Form<'a> {
                 shape,
             }
         });
-        // A schema's own order is not kept on the wire: what must be filled in comes first.
+        // The wire does not preserve the schema's order: required fields come first.
         let (must, may): (Vec<_>, Vec<_>) = fields.partition(|field| field.required);
         Self { schema, fields: must.into_iter().chain(may).collect() }
     }
 
-    /// What is wrong with an answer by the schema as a whole.
+    /// Returns why an answer does not match the schema as a whole.
     pub(super) fn problem(&self, answer: &Map<String, Value>) -> Option<String> {
         let answer = Value::Object(answer.clone());
         let validator = compiled(self.schema)?;
@@ -66,7 +66,7 @@ impl<'a> Form<'a> {
 }
 
 impl Field<'_> {
-    /// What fits, in words.
+    /// Describes the accepted values.
     pub(super) fn words(&self) -> String {
         match (self.choices.is_empty(), self.many) {
             (true, _) if self.is_yes_or_no() => "yes or no".to_owned(),
@@ -76,7 +76,7 @@ impl Field<'_> {
         }
     }
 
-    /// The default, as it would be typed.
+    /// Returns the default in the form in which it would be typed.
     pub(super) fn default_words(&self) -> Option<String> {
         let shown = |value: &Value| {
             let choice = self.choices.iter().find(|(choice, _)| *choice == value);
@@ -92,15 +92,15 @@ impl Field<'_> {
         }
     }
 
-    /// True if yes or no is asked for.
+    /// Returns true for a boolean field.
     fn is_yes_or_no(&self) -> bool {
         self.shape.kinds() == [Kind::Boolean] && self.choices.is_empty()
     }
 
-    /// The value that was typed; `None` if the field is left out.
+    /// Parses a typed value; `None` if the field is omitted.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the value is invalid.
     pub(super) fn take(&self, entry: &str) -> Result<Option<Value>, String> {
         let entry = entry.trim();
         if entry.is_empty() {
@@ -148,7 +148,7 @@ impl Field<'_> {
         Ok(Some(Value::Array(chosen)))
     }
 
-    /// The choice of this number, value or title.
+    /// Returns the choice with this number, value or title.
     fn choice(&self, entry: &str) -> Result<Value, String> {
         let same = |text: &str| text.eq_ignore_ascii_case(entry);
         let exact = self.choices.iter().find(|(value, _)| plain(value) == entry);

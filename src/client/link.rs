@@ -1,5 +1,5 @@
-//! [`Link`]: messages over Streamable HTTP to one address, and the messages that come back. It must not know a
-//! method. The API key is in here and never comes out.
+//! [`Link`]: exchanges messages with one address over Streamable HTTP. It must not know a method. It owns
+//! the API key and never returns it.
 
 use std::time::Duration;
 
@@ -13,27 +13,28 @@ use super::fault::Fault;
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{self, Bounds, Message};
 
-/// How long a connection may take to come about.
+/// Timeout to establish a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// A stream on which nothing comes for so long, not even a comment, is dead. Four of a server's usual signs of life.
+/// Timeout of an idle stream, counting comments as activity. It is four of a server's usual keep-alive
+/// intervals.
 const SILENCE: Duration = Duration::from_secs(60);
-/// So much of an answer that is none is read, to say what it is.
+/// Maximum number of bytes to read of an error response.
 const MOST_READ: usize = 64 * 1024;
 
-/// What is said of a connection that ends before its time.
+/// The error text for a connection that closes early.
 pub(super) const CLOSED: &str = "the server closed the connection";
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-/// A way to one server.
+/// A connection to one server.
 pub(super) struct Link {
     http: reqwest::Client,
     url: Url,
 }
 
-/// Which session a message belongs to, and which revision it speaks. Neither is known before there is a session; a
-/// server need not have sessions.
+/// The session and the protocol revision of a message. Neither is known before initialization; a server
+/// need not have sessions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Place {
     pub(super) session: Option<String>,
@@ -42,17 +43,17 @@ pub(super) struct Place {
 
 /// An event with a message.
 pub(super) struct Event {
-    /// For `Last-Event-ID`.
+    /// The value for `Last-Event-ID`.
     pub(super) id: Option<String>,
-    /// Absent where there is only an id.
+    /// Absent if the event has only an id.
     pub(super) message: Option<Message>,
 }
 
 impl Link {
-    /// A way to this address, with this API key.
+    /// Creates a client for this address, with this API key.
     ///
     /// # Errors
-    /// What is wrong with the key, or with the certificates of this machine.
+    /// If the key is invalid, or if the certificates of this machine cannot be used.
     pub(super) fn new(url: Url, key: Option<&str>) -> Result<Self, String> {
         let mut headers = HeaderMap::new();
         if let Some(key) = key {
@@ -67,7 +68,7 @@ impl Link {
             .default_headers(headers)
             .connect_timeout(CONNECT)
             .read_timeout(SILENCE)
-            // A redirect of a POST loses its body or its key; the right address is better.
+            // A redirect of a POST loses its body or its key; the user must give the final address.
             .redirect(redirect::Policy::none());
         if is_loopback(&url) {
             http = http.no_proxy();
@@ -88,7 +89,7 @@ impl Link {
         accepted(place, request.body(body).send().await?).await
     }
 
-    /// Opens the stream on which the server speaks unasked, behind the event of this id.
+    /// Opens the stream for server-initiated messages, after the event with this id.
     pub(super) async fn listen(&self, place: &Place, after: Option<&str>) -> Result<Response, Fault> {
         let mut request = self.prepared(Method::GET, place).header("accept", EVENTS);
         if let Some(after) = after {
@@ -115,7 +116,7 @@ impl Link {
     }
 }
 
-/// True for an address of this machine.
+/// Returns true for an address of this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some("localhost") => true,
@@ -127,7 +128,7 @@ pub(super) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// The response, unless its status says that there is none.
+/// Returns the response, or an error by its status.
 async fn accepted(place: &Place, response: Response) -> Result<Response, Fault> {
     let status = response.status();
     if status.is_success() {
@@ -158,19 +159,19 @@ async fn start_of(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// True if the response is a stream of events.
+/// Returns true if the response is an event stream.
 pub(super) fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with(EVENTS))
 }
 
-/// The one message that a response holds.
+/// Parses the only message of a response.
 pub(super) async fn message(response: Response) -> Result<Message, Fault> {
     let body = response.bytes().await?;
     read(&body)
 }
 
-/// The events of a stream, to its end.
+/// Returns the events of a stream until it ends.
 pub(super) fn events(response: Response) -> impl Stream<Item = Result<Event, Fault>> + Unpin {
     SseByteStream::new(Box::pin(response.bytes_stream())).map(|event| {
         let event = event.map_err(|error| broken(&error))?;
@@ -180,7 +181,7 @@ pub(super) fn events(response: Response) -> impl Stream<Item = Result<Event, Fau
     })
 }
 
-/// Why a stream ends before its time.
+/// Converts the error of a stream that ended early.
 fn broken(error: &sse_stream::Error) -> Fault {
     let why = match error {
         sse_stream::Error::Body(cause) => match cause.downcast_ref::<reqwest::Error>() {

@@ -1,15 +1,15 @@
-//! [`Tool`]: a tool as a server lists it, and the list as a person reads it. It must not call anything.
+//! [`Tool`]: a tool in a server's list, and the list formatted for people. It must not call anything.
 
 use serde_json::Value;
 
 use super::shape::{Shape, nearest, plain};
 
-/// Behind how many columns a parameter's text begins at the latest.
+/// Maximum width of the column of parameter names.
 const MOST_NAME: usize = 24;
-/// Parameters are indented by this.
+/// Indentation of parameters.
 const INDENT: usize = 4;
 
-/// A tool as `tools/list` gives it.
+/// A tool of `tools/list`.
 #[derive(Clone, Debug)]
 pub(super) struct Tool {
     pub(super) name: String,
@@ -28,7 +28,7 @@ pub(super) enum TaskSupport {
 }
 
 impl Tool {
-    /// Reads an entry of the list. `None` if it has no name.
+    /// Parses an entry of the list. `None` if it has no name.
     pub(super) fn read(entry: &Value) -> Option<Self> {
         let text = |name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
@@ -45,10 +45,10 @@ impl Tool {
     }
 }
 
-/// The tool of this name.
+/// Returns the tool of this name.
 ///
 /// # Errors
-/// What there is instead.
+/// If there is no such tool; the text suggests similar names.
 pub(super) fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, String> {
     if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
         return Ok(tool);
@@ -61,7 +61,7 @@ pub(super) fn find<'a>(tools: &'a [Tool], name: &str) -> Result<&'a Tool, String
     Err(format!("there is no tool {name:?} on this server; {hint}"))
 }
 
-/// The tools with their parameters, in lines of at most `width` columns.
+/// Formats the tools with their parameters, in lines of at most `width` columns.
 pub(super) fn listing(tools: &[Tool], width: usize) -> String {
     let mut text = String::new();
     for tool in tools {
@@ -83,7 +83,7 @@ fn entry(text: &mut String, tool: &Tool, width: usize) {
         wrapped(text, description, INDENT, INDENT, width);
     }
     let root = Shape::of(&tool.input_schema);
-    // What must be given comes first. A schema's own order is not kept on the wire.
+    // Required parameters come first. The wire does not preserve the schema's order.
     let (must, may): (Vec<_>, Vec<_>) = root.properties().partition(|(name, _)| root.requires(name));
     let must = must.into_iter().map(|(name, shape)| (name.to_owned(), shape));
     let may = may.into_iter().map(|(name, shape)| (format!("[{name}]"), shape));
@@ -97,7 +97,7 @@ fn entry(text: &mut String, tool: &Tool, width: usize) {
     }
 }
 
-/// What a parameter takes and what it is for.
+/// Describes a parameter's values and purpose.
 fn meaning(shape: Shape<'_>) -> String {
     let default = shape.get("default").map(|value| format!(" (default {})", plain(value)));
     let about = shape.text("description").or_else(|| shape.text("title"));
@@ -105,7 +105,7 @@ fn meaning(shape: Shape<'_>) -> String {
     format!("{}{}{}", shape.words(), default.unwrap_or_default(), about.unwrap_or_default())
 }
 
-/// Writes words in lines, the first behind what is there already.
+/// Appends words in wrapped lines, the first on the current line.
 fn wrapped(text: &mut String, words: &str, first: usize, others: usize, width: usize) {
     let room = width.saturating_sub(others).max(20);
     text.push_str(&" ".repeat(first));

@@ -1,10 +1,11 @@
-//! `taskbridge call`: a small client that starts a tool on a running bridge as a task, shows how far it is, asks its
-//! questions at the terminal and prints its result. It speaks MCP 2025-11-25 over Streamable HTTP as any client does,
-//! and must not know anything of the server's but the protocol.
+//! `taskbridge call`: a small client that starts a tool on a running server as a task, shows its progress,
+//! asks its questions at the terminal and prints its result. It speaks MCP 2025-11-25 over Streamable HTTP
+//! like any client, and must not know any internals of the server.
 //!
-//! [`run`] does one [`Order`]. [`link`] carries messages and [`session`] requests; [`arguments`] reads the command
-//! line by a tool's schema; [`follow`] is the one loop, over what [`wait`] and the session hear, what [`ask`] is told
-//! at the [`terminal`], and signals; [`screen`], [`output`] and [`save`] are what the user gets.
+//! [`run`] executes one [`Order`]. [`link`] transports messages and [`session`] sends requests.
+//! [`arguments`] parses the command line by a tool's schema. [`follow`] is the main loop over the events of
+//! [`wait`] and the session, the answers of [`ask`] at the [`terminal`], and signals. [`screen`],
+//! [`output`] and [`save`] produce the output.
 
 mod arguments;
 mod ask;
@@ -40,51 +41,51 @@ use self::terminal::Terminal;
 const SUCCESS: u8 = 0;
 /// The job failed, was cancelled, or could not be run.
 const FAILURE: u8 = 1;
-/// The order is wrong, or the server cannot be reached.
+/// The command is invalid, or the server cannot be reached.
 const USAGE: u8 = 2;
 
-/// What the client is asked to do.
+/// A command for the client, with its options.
 pub(crate) struct Order {
     /// The server's endpoint.
     pub(crate) url: String,
-    /// The API key, for a server that wants one. It is never shown.
+    /// The API key, for a server that requires one. It is never shown.
     pub(crate) key: Option<String>,
-    /// What to do there.
+    /// The command.
     pub(crate) errand: Errand,
     /// Print one JSON document instead of text.
     pub(crate) json: bool,
-    /// Say nothing but the result and what goes wrong.
+    /// Print only the result and errors.
     pub(crate) quiet: bool,
     /// Where to save pictures, blobs, artifacts and logs.
     pub(crate) save: Option<PathBuf>,
-    /// How long to wait for the job's end.
+    /// How long to wait for the end of the job.
     pub(crate) timeout: Option<Duration>,
-    /// What to type to come back to a task, without its id.
+    /// The command that watches a task again, without the task's id.
     pub(crate) again: String,
 }
 
-/// What to do on the server.
+/// A command for the server.
 pub(crate) enum Errand {
     /// List all tools, or show one.
     List {
-        /// The one.
+        /// The tool to show.
         tool: Option<String>,
     },
     /// Call a tool.
     Call(Call),
-    /// Watch a task to its end.
+    /// Watch a task until it ends.
     Attach {
-        /// Its id.
+        /// The task's id.
         task: String,
     },
     /// Cancel a task.
     Cancel {
-        /// Its id.
+        /// The task's id.
         task: String,
     },
 }
 
-/// A call.
+/// A call of a tool.
 pub(crate) struct Call {
     /// The tool.
     pub(crate) tool: String,
@@ -92,15 +93,15 @@ pub(crate) struct Call {
     pub(crate) words: Vec<String>,
     /// All arguments as JSON, `@FILE`, or `-` for standard input.
     pub(crate) arguments: Option<String>,
-    /// How long the task is kept at least.
+    /// The minimum lifetime of the task.
     pub(crate) ttl: Option<Duration>,
-    /// The same key is the same task.
+    /// Calls with the same key share one task.
     pub(crate) idempotency_key: Option<String>,
-    /// Leave once the task is there.
+    /// Exit once the task is created.
     pub(crate) detach: bool,
 }
 
-/// Why an order was not done.
+/// The reason why a command failed.
 struct Failure {
     code: u8,
     message: String,
@@ -116,8 +117,8 @@ impl Failure {
     }
 }
 
-/// Does what is asked for, and gives the exit code: 0 if the job succeeded, 1 if it did not, 2 if the order is wrong
-/// or the server cannot be reached, 124 if the time is over, 130 if the user left before the end.
+/// Executes a command and returns the exit code: 0 if the job succeeded, 1 if it did not, 2 if the command
+/// is invalid or the server cannot be reached, 124 after a timeout, 130 if the user left before the end.
 pub(crate) async fn run(order: &Order) -> u8 {
     match attempt(order).await {
         Ok(code) => code,
@@ -130,7 +131,7 @@ pub(crate) async fn run(order: &Order) -> u8 {
 
 async fn attempt(order: &Order) -> Result<u8, Failure> {
     let url = endpoint(&order.url)?;
-    // Before signals come here: whoever types into standard input can end the program as usual.
+    // Standard input is read before signals are handled, so that Ctrl-C still ends the program here.
     let input = if wants_input(&order.errand) { read_input()? } else { Vec::new() };
     let mut signals = Signals::listen()
         .map_err(|error| Failure::of(FAILURE, format!("the system gives no signals: {error}")))?;
@@ -148,7 +149,7 @@ async fn attempt(order: &Order) -> Result<u8, Failure> {
     done
 }
 
-/// The address of the endpoint: `/mcp` where only the server is named.
+/// Returns the endpoint's URL, with the path `/mcp` if only the server is named.
 fn endpoint(text: &str) -> Result<Url, Failure> {
     let wrong = |why: &str| Failure::usage(format!("--url {text}: {why}, such as http://127.0.0.1:8808/mcp"));
     let mut url = Url::parse(text).map_err(|_| wrong("it must be a URL"))?;
@@ -194,7 +195,7 @@ fn read_input() -> Result<Vec<u8>, Failure> {
     Ok(input)
 }
 
-/// Prints to standard output. If nobody reads it, nothing is lost.
+/// Prints to standard output. Write errors are ignored.
 fn print(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

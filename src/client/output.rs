@@ -1,5 +1,5 @@
-//! From a call's answer to what is printed: the result on standard output, everything else on standard error. It must
-//! not fetch anything; saving is [`super::save`]'s.
+//! Converts a call's answer into output: the result on standard output, everything else on standard error.
+//! It must not fetch anything; [`super::save`] saves.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use super::task::{Status, Task};
 use crate::mcp::jsonrpc::Outcome;
 
-/// What a call came to.
+/// The result of a call.
 pub(super) struct Finished {
-    /// Its task as it ended, if it was one and could be looked at.
+    /// Its task in its final state, if it has one that could be read.
     pub(super) task: Option<Task>,
-    /// What it was answered with.
+    /// The answer of the call.
     pub(super) outcome: Outcome,
 }
 
 impl Finished {
-    /// Where it ended.
+    /// Returns the final status.
     pub(super) fn status(&self) -> Status {
         match (&self.task, &self.outcome) {
             (Some(task), _) if task.status.has_ended() => task.status,
@@ -28,7 +28,7 @@ impl Finished {
         }
     }
 
-    /// One JSON document with all of it. `saved` are the files that were written.
+    /// Returns everything as one JSON document. `saved` are the files that were written.
     pub(super) fn document(&self, saved: &[String]) -> Value {
         let mut document = json!({"status": self.status_word()});
         if let Some(task) = &self.task {
@@ -55,22 +55,22 @@ impl Finished {
     }
 }
 
-/// What people see of a tool's result.
+/// A tool's result as shown to people.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Shown {
     /// The result.
     pub(super) text: String,
-    /// What there is beside it, one line each.
+    /// Other content, one line each.
     pub(super) beside: Vec<String>,
 }
 
-/// What people see of a tool's result: its text, or its structured content where there is no text.
+/// Formats a tool's result for people: its text, or its structured content if it has no text.
 pub(super) fn shown(result: &Value) -> Shown {
     let mut shown = Shown::default();
     let structured = result.get("structuredContent").filter(|structured| !structured.is_null());
     for block in result.get("content").and_then(Value::as_array).into_iter().flatten() {
         match text_of(block) {
-            // Servers repeat the structured content as text, for clients that do not know it.
+            // Servers repeat the structured content as text, for clients without support for it.
             Some(text)
                 if structured
                     .is_some_and(|it| serde_json::from_str(text).is_ok_and(|read: Value| read == *it)) => {}
@@ -84,7 +84,7 @@ pub(super) fn shown(result: &Value) -> Shown {
     shown
 }
 
-/// The text of a block that is text, or a text that is handed over whole.
+/// Returns the text of a text block, or of an embedded text resource.
 fn text_of(block: &Value) -> Option<&str> {
     match block.get("type")?.as_str()? {
         "text" => block.get("text")?.as_str(),
@@ -100,7 +100,7 @@ fn push_line(text: &mut String, line: &str) {
     }
 }
 
-/// A block that is no text, in one line: `[image/png, 12 kB]`, `[SHA256SUMS, 4.9 MB]`.
+/// Describes a block without text in one line: `[image/png, 12 kB]`, `[SHA256SUMS, 4.9 MB]`.
 fn described(block: &Value) -> String {
     let text = |pointer: &str| block.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let is_link = block.get("type").is_some_and(|kind| kind == "resource_link");
@@ -115,7 +115,7 @@ fn described(block: &Value) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-/// The bytes that a block carries.
+/// Returns the bytes of a block.
 pub(super) fn bytes_of(block: &Value) -> Option<Vec<u8>> {
     let encoded = block.get("data").or_else(|| block.pointer("/resource/blob"))?.as_str()?;
     STANDARD.decode(encoded).ok()

@@ -1,5 +1,5 @@
-//! Saves what a result carries and links to, under a folder: pictures, sounds, blobs, artifacts and logs. A server's
-//! names never lead out of the folder. It must not print.
+//! Saves the content and the linked resources of a result under a folder: pictures, sounds, blobs,
+//! artifacts and logs. A server's names never lead out of the folder. It must not print.
 
 use std::fs;
 use std::io;
@@ -14,16 +14,16 @@ use super::output::bytes_of;
 use super::session::Session;
 use super::wait::insist;
 
-/// What became of what there was to save.
+/// The result of saving.
 #[derive(Debug, Default)]
 pub(super) struct Saved {
     /// The files that were written.
     pub(super) files: Vec<PathBuf>,
-    /// What could not be saved, and why.
+    /// The items that could not be saved, with the reasons.
     pub(super) problems: Vec<String>,
 }
 
-/// Saves all that a result carries and links to.
+/// Saves the content and the linked resources of a result.
 pub(super) async fn save(session: &Session, result: &Value, folder: &Path) -> Saved {
     let mut saved = Saved::default();
     let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
@@ -57,7 +57,7 @@ pub(super) async fn save(session: &Session, result: &Value, folder: &Path) -> Sa
     saved
 }
 
-/// `resources/read`, all of it.
+/// Reads a whole resource with `resources/read`.
 async fn fetch(session: &Session, uri: &str) -> Result<Vec<u8>, Fault> {
     let read = insist(async || session.quick("resources/read", json!({ "uri": uri })).await, |_| {}).await?;
     let contents = read.get("contents").and_then(Value::as_array).into_iter().flatten();
@@ -73,7 +73,7 @@ async fn fetch(session: &Session, uri: &str) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-/// Writes a file under the folder, whole or not at all. One of the same name from before gives way; a link of that
+/// Writes a file under the folder atomically. An older file of the same name is replaced; a link of that
 /// name is not followed.
 fn write(folder: &Path, name: &str, taken: &[PathBuf], bytes: &[u8]) -> io::Result<PathBuf> {
     let inside = plain(name);
@@ -98,7 +98,7 @@ fn write(folder: &Path, name: &str, taken: &[PathBuf], bytes: &[u8]) -> io::Resu
     Ok(file)
 }
 
-/// A server's name as a path that stays inside.
+/// Converts a server's name into a path inside the folder.
 fn plain(name: &str) -> PathBuf {
     let clean = |part: &str| part.replace(|c: char| c.is_control() || c == '\\', "_");
     let parts = Path::new(name).components().filter_map(|part| match part {
@@ -118,7 +118,7 @@ fn numbered(name: &Path, number: usize) -> String {
     }
 }
 
-/// How the name of a file with this media type ends.
+/// Returns the file name extension for a media type.
 fn ending(mime_type: &str) -> String {
     let essence = mime_type.split(';').next().unwrap_or_default().trim();
     let subtype = essence.rsplit('/').next().unwrap_or_default();

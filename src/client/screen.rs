@@ -1,5 +1,5 @@
-//! [`Screen`]: what is seen on standard error while a job runs: a bar on a terminal, plain lines elsewhere, nothing
-//! where quiet was asked for. It must not decide anything.
+//! [`Screen`]: the output on standard error while a job runs: a bar on a terminal, plain lines elsewhere,
+//! nothing in quiet mode. It must not decide anything.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -9,20 +9,20 @@ use tokio::time::Instant;
 use super::bar::Bar;
 use super::terminal::harmless;
 
-/// The shortest time between two plain lines that say no more than how far it is.
+/// Minimum interval of plain lines that report progress only.
 const SPACING: Duration = Duration::from_secs(5);
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Standing {
-    /// One line on it.
+    /// Its message, one line.
     pub(super) message: Option<String>,
-    /// How much is done, and of how much.
+    /// The work done so far, and the total.
     pub(super) progress: Option<(f64, Option<f64>)>,
 }
 
 impl Standing {
-    /// The part that is done, from 0 to 1, where it is known.
+    /// Returns the fraction done, from 0 to 1, if known.
     pub(super) fn part(&self) -> Option<f64> {
         match self.progress {
             Some((done, Some(total))) if total > 0.0 => Some((done / total).clamp(0.0, 1.0)),
@@ -35,11 +35,11 @@ impl Standing {
 pub(super) struct Screen {
     look: Look,
     label: String,
-    /// How old the job was when this began to show it.
+    /// The age of the job when this screen was created.
     age: Duration,
     began: Instant,
     standing: Standing,
-    /// Somebody is being asked: nothing may come between.
+    /// Lines to print later, set while a question is asked: nothing may be printed in between.
     held: Option<Vec<String>>,
 }
 
@@ -50,7 +50,7 @@ enum Look {
 }
 
 impl Screen {
-    /// A screen for a job that is called this.
+    /// Creates a screen for a job with this label.
     pub(super) fn new(label: String, quiet: bool) -> Self {
         let look = match (quiet, io::stderr().is_terminal()) {
             (true, _) => Look::Quiet,
@@ -67,18 +67,18 @@ impl Screen {
         }
     }
 
-    /// The job is older than the screen.
+    /// Sets the age of a job that is older than the screen.
     pub(super) fn set_age(&mut self, age: Duration) {
         self.age = age;
         self.began = Instant::now();
     }
 
-    /// What the job is called.
+    /// Returns the label of the job.
     pub(super) fn label(&self) -> &str {
         &self.label
     }
 
-    /// How old the job is.
+    /// Returns the age of the job.
     pub(super) fn elapsed(&self) -> String {
         let seconds = (self.age + self.began.elapsed()).as_secs();
         let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -89,7 +89,7 @@ impl Screen {
         }
     }
 
-    /// Says something that stays.
+    /// Prints a permanent line.
     pub(super) fn note(&mut self, words: &str) {
         let line = harmless(words);
         if let Some(held) = &mut self.held {
@@ -103,13 +103,13 @@ impl Screen {
         }
     }
 
-    /// Shows where the job stands.
+    /// Shows the state of the job.
     pub(super) fn show(&mut self, standing: Standing) {
         self.standing = standing;
         self.draw();
     }
 
-    /// Draws what moves by itself. To be called several times a second.
+    /// Draws the animated part. The caller calls it several times per second.
     pub(super) fn draw(&mut self) {
         if self.held.is_some() {
             return;
@@ -135,13 +135,13 @@ impl Screen {
         }
     }
 
-    /// Makes room for somebody who is being asked.
+    /// Suspends output while a question is asked.
     pub(super) fn hold(&mut self) {
         self.clear();
         self.held.get_or_insert_with(Vec::new);
     }
 
-    /// Goes on after [`Self::hold`].
+    /// Resumes output after [`Self::hold`].
     pub(super) fn go_on(&mut self) {
         for line in self.held.take().unwrap_or_default() {
             self.note(&line);
@@ -149,7 +149,7 @@ impl Screen {
         self.draw();
     }
 
-    /// Takes away what moves.
+    /// Removes the animated line.
     pub(super) fn clear(&mut self) {
         if let Look::Bar(bar) = &mut self.look
             && let Some(bar) = bar.take()
@@ -159,7 +159,7 @@ impl Screen {
     }
 }
 
-/// Where a job stands, in one plain line.
+/// Formats the state of a job as one plain line.
 fn in_line(standing: &Standing) -> String {
     let message = standing.message.as_deref().unwrap_or_default().replace('\n', " ");
     let progress = match (standing.part(), standing.progress) {
@@ -171,7 +171,7 @@ fn in_line(standing: &Standing) -> String {
     format!("{progress}{gap}{message}")
 }
 
-/// Writes a line to standard error. If nobody reads it, nothing is lost.
+/// Writes a line to standard error. Write errors are ignored.
 pub(super) fn write_line(line: &str) {
     let mut out = io::stderr().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

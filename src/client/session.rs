@@ -1,5 +1,5 @@
-//! [`Session`]: MCP 2025-11-25 as a client speaks it: requests and their answers, and what the server says meanwhile.
-//! A session that the server no longer knows is begun anew. It must not know what a task is.
+//! [`Session`]: an MCP 2025-11-25 client session: requests and their answers, and the server's own
+//! messages. It replaces a session that the server no longer knows. It must not know what a task is.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -14,17 +14,17 @@ use super::listing::Tool;
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{self, Error, Id, METHOD_NOT_FOUND, Message, Request};
 
-/// How long a request that does not wait for anything may take.
+/// Timeout of a request that is answered immediately.
 const QUICK: Duration = Duration::from_secs(30);
-/// How long the farewell may take.
+/// Timeout of the final DELETE request.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How long to wait before listening again.
+/// Delay before the stream is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where what the server says unasked goes to.
+/// The channel for server-initiated messages.
 pub(super) type Ear = UnboundedSender<Heard>;
 
-/// What the server says unasked.
+/// A server-initiated message.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// A notification.
@@ -34,18 +34,18 @@ pub(super) enum Heard {
         /// The parameters.
         params: Value,
     },
-    /// The user is asked something (`elicitation/create`).
+    /// A question to the user (`elicitation/create`).
     Asked {
-        /// The id to answer with.
+        /// The id for the answer.
         id: Id,
         /// The parameters.
         params: Value,
     },
-    /// It asked for something else, and could not be answered.
+    /// Another request of the server, whose response could not be delivered.
     Unanswered {
-        /// What it asked for.
+        /// The method of the request.
         method: String,
-        /// Why.
+        /// The error.
         why: Fault,
     },
 }
@@ -55,23 +55,23 @@ pub(super) struct Session {
     link: Link,
     can_ask: bool,
     place: RefCell<Place>,
-    /// One renewal at a time; others wait for it and use what came of it.
+    /// Serializes renewals; waiting requests use the renewed session.
     renewal: tokio::sync::Mutex<()>,
     next_id: Cell<i64>,
     server: RefCell<Server>,
 }
 
-/// What the server says of itself.
+/// The server's capabilities.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Server {
-    /// It can run a call as a task.
+    /// True if a call can run as a task.
     pub(super) has_tasks: bool,
-    /// It is taskbridge: it knows an idempotency key.
+    /// True for a taskbridge server, which supports idempotency keys.
     pub(super) is_ours: bool,
 }
 
 impl Session {
-    /// Begins a session, for a user that can be asked questions or not.
+    /// Begins a session; `can_ask` is true if the user can answer questions.
     pub(super) async fn begin(link: Link, can_ask: bool) -> Result<Self, Fault> {
         let session = Self {
             link,
@@ -85,7 +85,7 @@ impl Session {
         Ok(session)
     }
 
-    /// What the server says of itself.
+    /// Returns the server's capabilities.
     pub(super) fn server(&self) -> Server {
         self.server.borrow().clone()
     }
@@ -119,7 +119,7 @@ impl Session {
         self.send(&initialized).await
     }
 
-    /// All tools, with the entries as they came.
+    /// Returns all tools, with their raw entries.
     pub(super) async fn tools(&self) -> Result<(Vec<Tool>, Vec<Value>), Fault> {
         let (mut tools, mut entries, mut params) = (Vec::new(), Vec::new(), json!({}));
         loop {
@@ -136,12 +136,12 @@ impl Session {
         }
     }
 
-    /// Makes a request that is answered at once.
+    /// Sends a request that is answered immediately.
     pub(super) async fn quick(&self, method: &str, params: Value) -> Result<Value, Fault> {
         in_time(self.request(method, params, None)).await
     }
 
-    /// Makes a request, and waits for its answer for as long as that takes.
+    /// Sends a request, and waits for its answer without a timeout.
     pub(super) async fn request(
         &self,
         method: &str,
@@ -171,21 +171,21 @@ impl Session {
         self.answer(response, id, ear).await
     }
 
-    /// Begins a new session in place of this one, unless somebody else has.
+    /// Begins a new session, unless another request has already replaced this one.
     async fn renew(&self, gone: &Place) -> Result<(), Fault> {
         let _alone = self.renewal.lock().await;
         let is_current = self.place.borrow().session == gone.session;
         if is_current { self.initialize().await } else { Ok(()) }
     }
 
-    /// Sends a message that has no answer: a notification, or a response to a request of the server's.
+    /// Sends a message without an answer: a notification, or a response to a request of the server.
     pub(super) async fn send(&self, message: &Value) -> Result<(), Fault> {
         let place = self.place.borrow().clone();
         let body = message.to_string().into_bytes();
         in_time(self.link.post(&place, body)).await.map(drop)
     }
 
-    /// Listens to what the server says unasked, for as long as this is polled.
+    /// Receives server-initiated messages for as long as it is polled.
     pub(super) async fn listen(&self, ear: &Ear) {
         let mut last = None;
         loop {
@@ -200,13 +200,13 @@ impl Session {
                         }
                     }
                 }
-                // It has no such stream.
+                // The server has no such stream.
                 Err(Fault::Status { status, .. }) if status.as_u16() == 405 && last.is_none() => {
                     std::future::pending().await
                 }
                 Err(Fault::NoSession(_)) => {
                     last = None;
-                    // If that fails, the requests say so.
+                    // If that fails, the next request returns the error.
                     let _ = self.renew(&place).await;
                 }
                 Err(Fault::Status { .. }) => last = None,
@@ -216,7 +216,7 @@ impl Session {
         }
     }
 
-    /// Ends the session. The server forgets it some day anyway.
+    /// Ends the session. The server expires it anyway.
     pub(super) async fn end(&self) {
         let place = self.place.borrow().clone();
         if place.session.is_some() {
@@ -231,7 +231,7 @@ impl Session {
         (id, message.to_string().into_bytes())
     }
 
-    /// The answer to a request in the response to its message.
+    /// Returns the answer to a request from the HTTP response.
     async fn answer(&self, response: reqwest::Response, id: i64, ear: Option<&Ear>) -> Result<Value, Fault> {
         if !link::is_stream(&response) {
             return match link::message(response).await? {
@@ -276,7 +276,7 @@ impl Session {
         let place = self.place.borrow().clone();
         let told = in_time(self.link.post(&place, jsonrpc::response(&id, &outcome))).await;
         if let (Err(why), Some(ear)) = (told, ear) {
-            // A server that does not hear this asks again, or gives up by itself: the call goes on.
+            // A server without this response asks again or times out: the call continues.
             let _ = ear.send(Heard::Unanswered { method, why });
         }
     }

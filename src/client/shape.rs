@@ -1,14 +1,14 @@
-//! [`Shape`]: what a JSON Schema takes, in the terms of somebody who types values into a terminal. It follows
-//! references within the schema, and never fetches anything.
+//! [`Shape`]: the values that a JSON Schema accepts, in the terms of a person who types them into a
+//! terminal. It follows references within the schema, and never fetches anything.
 
 use serde_json::{Map, Value};
 
-/// References are followed this often: a schema may refer to itself.
+/// Maximum number of references to follow: a schema may refer to itself.
 const MOST_REFERENCES: usize = 16;
-/// More choices than that are not listed in words.
+/// Maximum number of choices to list in a description.
 const MOST_LISTED: usize = 12;
 
-/// A kind of values, in the order in which a typed text is tried as one.
+/// A kind of values, in the order in which a typed text is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Null,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Integer,
     Number,
     List,
-    /// An object that carries the content of a file: what taskbridge publishes for `type = "file"`.
+    /// An object with the content of a file: the schema that taskbridge publishes for `type = "file"`.
     File,
     Object,
     Text,
@@ -30,12 +30,12 @@ pub(super) struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    /// The whole of a document.
+    /// Returns the root schema of a document.
     pub(super) fn of(root: &'a Value) -> Self {
         Self { root, schema: root }.resolved()
     }
 
-    /// A schema in the same document.
+    /// Returns a schema of the same document.
     pub(super) fn at(self, schema: &'a Value) -> Self {
         Self { root: self.root, schema }.resolved()
     }
@@ -51,44 +51,44 @@ impl<'a> Shape<'a> {
         self
     }
 
-    /// The schema itself.
+    /// Returns the schema itself.
     pub(super) fn whole(self) -> &'a Value {
         self.schema
     }
 
-    /// A keyword of the schema.
+    /// Returns a keyword of the schema.
     pub(super) fn get(self, keyword: &str) -> Option<&'a Value> {
         self.schema.get(keyword)
     }
 
-    /// A text keyword of the schema.
+    /// Returns a text keyword of the schema.
     pub(super) fn text(self, keyword: &str) -> Option<&'a str> {
         self.get(keyword).and_then(Value::as_str)
     }
 
-    /// The named parts of an object, in the schema's order.
+    /// Returns the properties of an object, in the schema's order.
     pub(super) fn properties(self) -> impl Iterator<Item = (&'a str, Shape<'a>)> {
         let named = self.get("properties").and_then(Value::as_object);
         named.into_iter().flatten().map(move |(name, schema)| (name.as_str(), self.at(schema)))
     }
 
-    /// The part of an object with this name.
+    /// Returns the property of an object with this name.
     pub(super) fn property(self, name: &str) -> Option<Shape<'a>> {
         self.get("properties")?.get(name).map(|schema| self.at(schema))
     }
 
-    /// True if the object must have a part with this name.
+    /// Returns true if the object requires a property with this name.
     pub(super) fn requires(self, name: &str) -> bool {
         let required = self.get("required").and_then(Value::as_array);
         required.is_some_and(|required| required.iter().any(|one| one == name))
     }
 
-    /// What a list holds.
+    /// Returns the schema of a list's items.
     pub(super) fn items(self) -> Option<Shape<'a>> {
         self.get("items").filter(|items| items.is_object()).map(|items| self.at(items))
     }
 
-    /// The only values there are, with a title each where the schema has one.
+    /// Returns the only accepted values, with their titles, if the schema enumerates them.
     pub(super) fn choices(self) -> Option<Vec<(&'a Value, Option<&'a str>)>> {
         if let Some(only) = self.get("const") {
             return Some(vec![(only, self.text("title"))]);
@@ -104,7 +104,7 @@ impl<'a> Shape<'a> {
         branches.iter().map(titled).collect()
     }
 
-    /// The kinds of values that fit, without repetition; empty if the schema does not say.
+    /// Returns the accepted kinds of values without duplicates; empty if the schema does not restrict them.
     pub(super) fn kinds(self) -> Vec<Kind> {
         let mut kinds = Vec::new();
         self.gather(&mut kinds, 0);
@@ -134,7 +134,7 @@ impl<'a> Shape<'a> {
         }
         let branches = ["anyOf", "oneOf"].into_iter().filter_map(|keyword| self.get(keyword)?.as_array());
         let branches: Vec<Shape<'a>> = branches.flatten().map(|schema| self.at(schema)).collect();
-        // A type beside the branches says it already, but for the branch that is a file.
+        // An explicit type already covers the branches, except for a file.
         let says_nothing = kinds.len() == before;
         for branch in branches.iter().filter(|branch| says_nothing || branch.is_file()) {
             branch.gather(kinds, depth + 1);
@@ -155,7 +155,7 @@ impl<'a> Shape<'a> {
         self.requires("content") && self.get("properties").and_then(Value::as_object).is_some_and(is_known)
     }
 
-    /// What fits, in a few words.
+    /// Describes the accepted values briefly.
     pub(super) fn words(self) -> String {
         if let Some(choices) = self.choices() {
             let shown: Vec<String> =
@@ -233,7 +233,7 @@ fn range(from: Option<String>, to: Option<String>, what: &str) -> String {
     }
 }
 
-/// A value as somebody would type it: text without quotes.
+/// Returns a value as a person would type it: text without quotes.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -241,7 +241,7 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// The known names that a name may have been meant for, the nearest first.
+/// Returns the known names similar to this one, the best match first.
 pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = name.to_lowercase();
     let mut near: Vec<(usize, &str)> = known

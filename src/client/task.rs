@@ -1,4 +1,4 @@
-//! [`Task`]: a task as the server tells of it, and the requests that are about tasks.
+//! [`Task`]: a task in the server's responses, and the requests about tasks.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::fault::Fault;
 use super::session::Session;
 
-/// How long to wait before looking again where the server does not say.
+/// Default poll interval if the server gives none.
 const POLL: Duration = Duration::from_secs(2);
 
-/// Where a task stands.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Working,
@@ -27,7 +27,7 @@ pub(super) struct Task {
     pub(super) status: Status,
     pub(super) message: Option<String>,
     pub(super) poll_interval: Duration,
-    /// As it came.
+    /// The raw JSON.
     pub(super) wire: Value,
 }
 
@@ -43,12 +43,12 @@ impl Status {
         })
     }
 
-    /// True once nothing changes any more.
+    /// Returns true for a terminal status.
     pub(super) fn has_ended(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
-    /// The word for people.
+    /// Returns the status as text for people.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Working => "working",
@@ -61,7 +61,7 @@ impl Status {
 }
 
 impl Task {
-    /// Reads a `Task`. `None` if it is none.
+    /// Parses a `Task`. `None` if it is invalid.
     pub(super) fn read(wire: &Value) -> Option<Self> {
         let text = |name: &str| wire.get(name).and_then(Value::as_str);
         Some(Self {
@@ -76,7 +76,8 @@ impl Task {
         })
     }
 
-    /// How old the task is by this clock (milliseconds since 1970). Clocks differ: it is a guess, and never negative.
+    /// Returns the age of the task by this clock (milliseconds since 1970). Clocks differ, so it is an
+    /// estimate, and never negative.
     pub(super) fn age(&self, now: i64) -> Duration {
         let created = self.wire.get("createdAt").and_then(Value::as_str);
         let created = created.and_then(|text| text.parse::<jiff::Timestamp>().ok());
@@ -85,13 +86,13 @@ impl Task {
     }
 }
 
-/// `tasks/get`.
+/// Sends `tasks/get`.
 pub(super) async fn look(session: &Session, id: &str) -> Result<Task, Fault> {
     let found = session.quick("tasks/get", json!({ "taskId": id })).await?;
     Task::read(&found).ok_or_else(|| Fault::NotMcp("the server's answer about the task is none".to_owned()))
 }
 
-/// The tasks of `tasks/list` whose ids begin like this.
+/// Returns the tasks of `tasks/list` with this id prefix.
 pub(super) async fn begin_with(session: &Session, beginning: &str) -> Result<Vec<Task>, Fault> {
     let (mut found, mut params) = (Vec::new(), json!({}));
     loop {
@@ -105,7 +106,7 @@ pub(super) async fn begin_with(session: &Session, beginning: &str) -> Result<Vec
     }
 }
 
-/// `tasks/cancel`.
+/// Sends `tasks/cancel`.
 pub(super) async fn cancel(session: &Session, id: &str) -> Result<Task, Fault> {
     let cancelled = session.quick("tasks/cancel", json!({ "taskId": id })).await?;
     Task::read(&cancelled)

@@ -1,5 +1,5 @@
-//! [`Terminal`]: the person in front of the program: lines that are typed, and words that are shown. The terminal is
-//! opened anew, so that reading it can be given up at any moment and no other program sees a change.
+//! [`Terminal`]: input lines and output at the user's terminal. It opens the terminal separately, so that a
+//! read can be cancelled at any time and no other program is affected.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -10,19 +10,20 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
 use tokio::net::unix::pipe;
 
-/// The columns of a terminal that does not say how many it has.
+/// Default number of columns of a terminal.
 const COLUMNS: usize = 100;
 
-/// A terminal that somebody sits at.
+/// An interactive terminal.
 pub(super) struct Terminal {
-    /// Reading waits for lines as one waits for a pipe: it needs no thread, and can be given up.
+    /// The input, read asynchronously like a pipe: it needs no thread, and a read can be cancelled.
     keyboard: pipe::Receiver,
     screen: File,
     unread: RefCell<Vec<u8>>,
 }
 
 impl Terminal {
-    /// The terminal of this process. `None` if standard input is none: then nobody can be asked.
+    /// Opens the terminal of this process. `None` if standard input is not a terminal: then no question can
+    /// be asked.
     pub(super) fn open() -> Option<Self> {
         if !io::stdin().is_terminal() {
             return None;
@@ -36,13 +37,13 @@ impl Terminal {
         Some(Self { keyboard, screen: device(OFlags::WRONLY)?, unread: RefCell::default() })
     }
 
-    /// Forgets what was typed before it was asked for.
+    /// Discards input that was typed before the question.
     pub(super) fn forget(&self) {
         self.unread.borrow_mut().clear();
         let _ = tcflush(&self.screen, QueueSelector::IFlush);
     }
 
-    /// The next line that is typed; `None` when the input is closed (Ctrl-D).
+    /// Reads the next line; `None` when the input is closed (Ctrl-D).
     pub(super) async fn line(&self) -> io::Result<Option<String>> {
         loop {
             if let Some(line) = self.take_line() {
@@ -67,20 +68,20 @@ impl Terminal {
         Some(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
     }
 
-    /// Shows words where the cursor is.
+    /// Prints text at the cursor.
     pub(super) fn say(&self, words: &str) -> io::Result<()> {
         (&self.screen).write_all(words.as_bytes())
     }
 }
 
-/// How many columns the terminal behind an output has.
+/// Returns the number of columns of the terminal of an output.
 pub(super) fn columns(output: impl AsFd) -> usize {
     let size = tcgetwinsize(output).ok().map(|size| usize::from(size.ws_col));
     size.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
-/// Words from elsewhere, as they can be shown: without what moves the cursor, changes the terminal or turns the
-/// direction of the text.
+/// Sanitizes external text for output: replaces characters that move the cursor, change the terminal or
+/// change the direction of the text.
 pub(super) fn harmless(words: &str) -> String {
     let turns = |c: char| matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
     words.chars().map(|c| if c != '\n' && (c.is_control() || turns(c)) { ' ' } else { c }).collect()

@@ -1,5 +1,5 @@
-//! Waits for a task's end through everything that can happen on the way: a broken connection, a server that is
-//! started again, a session that is gone. It must not show anything; what it notices goes out as [`Word`].
+//! Waits until a task ends, across broken connections, server restarts and lost sessions. It must not show
+//! anything; it reports events as [`Word`].
 
 use std::time::Duration;
 
@@ -13,37 +13,37 @@ use super::session::{Ear, Session};
 use super::task::{Status, Task, look};
 use crate::mcp::jsonrpc::Outcome;
 
-/// The pauses between attempts to reach a server that is away.
+/// The backoff between attempts to reach an unavailable server.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A connection that held for so long was a good one.
+/// Duration after which a connection counts as stable.
 const STABLE: Duration = Duration::from_secs(20);
-/// How often to look at the most, whatever the server says, and at the least.
+/// Minimum and maximum poll interval, whatever the server requests.
 const POLLS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
 
-/// What is noticed while waiting.
+/// An event during the wait.
 #[derive(Debug)]
 pub(super) enum Word {
-    /// Where the task stands.
+    /// The current task.
     Stands(Task),
-    /// How much is done, and of how much.
+    /// The work done so far, and the total.
     Progress(f64, Option<f64>),
     /// The server cannot be reached.
     Lost(String),
-    /// It can be reached again.
+    /// The server can be reached again.
     Back,
 }
 
-/// Pauses that grow, without an end.
+/// Returns an exponential backoff without an end.
 fn pauses() -> ExponentialBackoff {
     let builder = ExponentialBuilder::new().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
     builder.without_max_times().build()
 }
 
-/// Waits until the task has ended: what its call is answered with.
+/// Waits until the task has ended, and returns the answer of its call.
 ///
 /// # Errors
-/// If the server knows no such task, or does not let this client in any more.
+/// If the server does not know the task, or no longer accepts this client.
 pub(super) async fn result(
     session: &Session,
     id: &str,
@@ -68,9 +68,9 @@ pub(super) async fn result(
         }
         let task = reach(session, id, &mut pauses).await?;
         match fault {
-            // The error is what became of the task.
+            // The error is the outcome of the task.
             Fault::Refused(error) if task.status == Status::Failed => return Ok(Err(error)),
-            // The server could not say; it may the next time.
+            // The server could not answer; the next attempt may succeed.
             Fault::Refused(_) => sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await,
             _ => tell(word, Word::Back),
         }
@@ -78,7 +78,7 @@ pub(super) async fn result(
     }
 }
 
-/// Looks at the task until the server answers.
+/// Polls the task until the server answers.
 async fn reach(session: &Session, id: &str, pauses: &mut ExponentialBackoff) -> Result<Task, Fault> {
     loop {
         match look(session, id).await {
@@ -88,8 +88,8 @@ async fn reach(session: &Session, id: &str, pauses: &mut ExponentialBackoff) -> 
     }
 }
 
-/// Looks at the task as often as the server wants, for as long as this is polled. Progress is reported to the session
-/// that made the task; with `progress`, it is asked for.
+/// Polls the task at the server's interval, for as long as this future is polled. The server reports
+/// progress to the session that created the task; with `progress`, this function requests it.
 pub(super) async fn watch(
     session: &Session,
     id: &str,
@@ -108,15 +108,15 @@ pub(super) async fn watch(
                 }
                 pause
             }
-            // Who waits for the result says so.
+            // The request for the result reports the error.
             Err(_) => Duration::from_secs(2),
         };
         sleep(pause.clamp(POLLS.0, POLLS.1)).await;
     }
 }
 
-/// Asks how far the task is. The protocol has no such request; taskbridge's tool for clients without tasks says it.
-/// False if there is no such tool here.
+/// Requests the task's progress. The protocol has no such request; taskbridge's tool for clients without
+/// tasks returns it. Returns false if the server has no such tool.
 async fn ask_progress(session: &Session, id: &str, ear: &Ear, word: &UnboundedSender<Word>) -> bool {
     let params = json!({"name": "task_wait", "arguments": {"task_id": id, "seconds": 0}});
     match session.request("tools/call", params, Some(ear)).await {
@@ -132,7 +132,7 @@ async fn ask_progress(session: &Session, id: &str, ear: &Ear, word: &UnboundedSe
     }
 }
 
-/// Does something again and again until the server was reached. `again` is told why each time.
+/// Retries until the server was reached. `again` receives the fault of each failed attempt.
 pub(super) async fn insist<T>(
     mut attempt: impl AsyncFnMut() -> Result<T, Fault>,
     mut again: impl FnMut(&Fault),
@@ -150,6 +150,6 @@ pub(super) async fn insist<T>(
 }
 
 fn tell(to: &UnboundedSender<Word>, word: Word) {
-    // Whoever does not listen any more has left.
+    // A closed channel means that the receiver has left.
     let _ = to.send(word);
 }

@@ -1,6 +1,6 @@
-//! `[access]`, `[tools.NAME.access]` and `access` of a backend's discovery: who may do what with tools and their tasks.
-//! Everything that can be told of a rule without anybody asking is told here: above all that nobody could meet it. It
-//! must not decide about anybody; that is [`crate::access::may`].
+//! `[access]`, `[tools.NAME.access]` and `access` of a backend's discovery: who may call tools and act on
+//! their tasks. It reports every error in a rule that is detectable without a request, above all rules that
+//! no caller can match. It must not decide about a caller; [`crate::access::may`] does that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,65 +17,66 @@ use crate::access::{self, Rules, Verb, Verdict, Who};
 use crate::auth::{Certificates, Identity, Principal};
 use crate::tasks::task::Owner;
 
-/// Who may do what with tools and their tasks. What a tool does not say itself is as `[access]` says.
+/// Who may call tools and act on their tasks. `[access]` sets the default for all tools.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Access {
-    /// Who may call the tool. Nobody else is told that there is one. Without a rule: everybody who is let in.
+    /// Who may call the tool. Other callers do not see it. Default: every caller that `[auth]` admits.
     pub call: Option<Rule>,
-    /// Who may look at its tasks, with their results, logs and artifacts, beside their owner and those who may cancel or
-    /// answer. Without a rule: nobody.
+    /// Who may read its tasks, with their results, logs and artifacts, in addition to their owner and those
+    /// who may cancel or answer. Default: no one else.
     pub see: Option<Rule>,
-    /// Who may cancel its tasks. Without a rule: their owner.
+    /// Who may cancel its tasks. Default: their owner.
     pub cancel: Option<Rule>,
-    /// Who may answer what its tasks ask, its `confirm` included. Without a rule: their owner.
+    /// Who may answer the questions of its tasks, including `confirm`. Default: their owner.
     pub answer: Option<Rule>,
 }
 
-/// Who may do something: whoever meets all the conditions that stand here, and nobody else.
+/// Who may do something: callers that match all conditions of this table.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rule {
-    /// They have all of these scopes. Whoever lacks nothing else is told which (HTTP 403, `insufficient_scope`).
+    /// The caller has all of these scopes. A caller that only lacks scopes gets their names (HTTP 403,
+    /// `insufficient_scope`).
     pub scopes: Option<Vec<String>>,
-    /// They are in one of these groups.
+    /// The caller is in one of these groups.
     pub groups: Option<Vec<String>>,
-    /// They are one of these: the `principal` of an API key, or an owner as `taskbridge tasks` shows it.
+    /// The caller is one of these: the `principal` of an API key, or an owner as `taskbridge tasks` shows it.
     pub principals: Option<Vec<String>>,
-    /// Each of these claims of their token is, or holds, what stands here, or one of what stands here. A name with dots
-    /// leads into objects.
+    /// Each of these claims of the token equals or contains the value, or one of the values. A name with dots
+    /// is a path into objects.
     pub claims: BTreeMap<String, Claim>,
-    /// Everybody who is let in.
+    /// Matches every caller that `[auth]` admits.
     pub everybody: bool,
-    /// The owner of the task may as well.
+    /// Also matches the owner of the task.
     pub owner: bool,
-    /// With `answer`: never the owner of the task, so that it takes two people (four eyes).
+    /// With `answer`: excludes the owner of the task, so that it takes two people (four eyes).
     pub not_caller: bool,
 }
 
-/// What a claim must be.
+/// The accepted values of a claim.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Claim {
-    /// One of these.
+    /// One of these values.
     Any(Vec<Value>),
-    /// This.
+    /// This value.
     One(Value),
 }
 
-/// Who there can be, as far as the config says.
+/// The possible callers, as far as the config determines them.
 #[derive(Clone, Debug)]
 pub(super) enum Known {
-    /// Nobody is told from anybody.
+    /// All callers are anonymous.
     Nobody,
-    /// These, and nobody else.
+    /// Exactly these callers.
     These(Vec<Principal>),
-    /// Whoever proves who they are elsewhere.
+    /// Callers of an external issuer.
     Others,
 }
 
 impl Known {
-    /// Who this lets in.
+    /// Returns the callers that this authentication admits.
     pub(super) fn of(auth: &Authentication) -> Self {
         match auth.mode {
             AuthMode::None => Self::Nobody,
@@ -88,20 +89,20 @@ impl Known {
     }
 }
 
-/// Whom a key stands for.
+/// Returns the principal of a key.
 fn principal(key: &ApiKey) -> Principal {
     let (scopes, groups) = (key.scopes.iter().cloned().collect(), key.groups.iter().cloned().collect());
     let who = Arc::new(Identity { scopes, groups, ..Identity::named(&key.principal) });
     Principal { owner: Owner::new(&key.principal), identified: true, who, ..Principal::anybody() }
 }
 
-/// Whom certificates stand for.
+/// Returns the principal of a certificate rule.
 fn bearer(rule: &CertificateRule) -> Principal {
     let (owner, who) = (Certificates::owner(&rule.principal), Arc::new(rule.identity()));
     Principal { owner, identified: true, who, ..Principal::anybody() }
 }
 
-/// Makes rules of what stands at `field`, over those that hold without it.
+/// Reads the rules of `field`, with `otherwise` as the default.
 pub(super) fn rules(
     reader: &mut Reader<'_>,
     field: &str,
@@ -137,7 +138,7 @@ pub(super) fn rules(
     rules
 }
 
-/// True if one of them could do it, with a task of another one where it takes two.
+/// Returns true if one of these callers matches the rule; with `not_caller`, on a task of another caller.
 fn is_met(verb: Verb, rule: &access::Rule, them: &[Principal]) -> bool {
     let mut rules = Rules::default();
     rules.set(verb, rule.clone());
@@ -147,7 +148,7 @@ fn is_met(verb: Verb, rule: &access::Rule, them: &[Principal]) -> bool {
         (Verb::Call, ..) => may(one, None),
         (_, true, _) => true,
         (_, _, true) => them.iter().any(|other| other.owner != one.owner && may(one, Some(&other.owner))),
-        // A rule about looking names others than the owner; that it names one is enough.
+        // A `see` rule may exclude the owner of the task; one other caller that matches is enough.
         (_, _, false) => may(one, Some(&nobody)),
     })
 }
@@ -174,7 +175,7 @@ impl Rule {
         self.conditions().next().is_some()
     }
 
-    /// The names of the conditions that stand here.
+    /// Returns the names of the conditions that are set.
     fn conditions(&self) -> impl Iterator<Item = &'static str> {
         [
             (self.scopes.is_some(), "scopes"),
@@ -187,7 +188,7 @@ impl Rule {
     }
 }
 
-/// Says what is wrong with a rule by itself.
+/// Reports errors in a single rule.
 fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, known: &Known) {
     let lists = [("scopes", &rule.scopes), ("groups", &rule.groups), ("principals", &rule.principals)];
     for (name, list) in lists {
@@ -204,7 +205,7 @@ fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, known: &
             _ => {}
         }
     }
-    // RFC 6749, section 3.3; they also stand in a header.
+    // RFC 6749, section 3.3. Scopes also appear in a header.
     let fits = |c: char| c.is_ascii_graphic() && !"\"\\".contains(c);
     if rule.scopes.iter().flatten().any(|scope| !scope.chars().all(fits)) {
         let message = "a scope has visible ASCII characters only, and no space, quote or backslash";
@@ -252,7 +253,7 @@ fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, known: &
     check_known(reader, field, rule, known);
 }
 
-/// Says what nobody could meet, of all whom the config lets in.
+/// Reports conditions that no possible caller can match.
 fn check_known(reader: &mut Reader<'_>, field: &str, rule: &Rule, known: &Known) {
     match known {
         Known::Nobody => {

@@ -1,4 +1,4 @@
-//! From `[tools.NAME.ask.KEY]`, and `ask` of a parameter, to what is asked of a caller before anything starts.
+//! Reads `[tools.NAME.ask.KEY]`, and `ask` of a parameter: questions to the caller before a job starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,15 @@ use super::source::join;
 use super::tool_shape::{Asking, Parameter};
 use crate::catalog::{HEADER_KEYWORD, Inquiry, Wants};
 
-/// The parameters that can be asked for.
+/// The parameters that a question can request.
 pub(super) struct Known<'a> {
     /// The schemas of all parameters, by name.
     pub(super) schemas: &'a Map<String, Value>,
-    /// Those that are secrets or files.
+    /// Parameters that are secrets or files.
     pub(super) hidden: &'a BTreeSet<String>,
 }
 
-/// Reads what a tool asks, in the order in which it is asked. What is wrong is told.
+/// Reads the questions of a tool in their order, and reports errors.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     field: &str,
@@ -119,7 +119,7 @@ fn form(reader: &mut Reader<'_>, field: &str, names: &[String], known: &Known<'_
     Some(Wants::Parameters(schemas))
 }
 
-/// The schema of a parameter that can be asked for, of one of these types.
+/// Returns the schema of a parameter that must have one of these types.
 fn parameter<'a>(
     reader: &mut Reader<'_>,
     field: &str,
@@ -150,7 +150,7 @@ fn parameter<'a>(
     Some(schema)
 }
 
-/// Whoever asks a person to visit a page must not send them over an open wire (MCP, elicitation, "Safe URL Handling").
+/// The page must be secure, because its URL is sent to a person (MCP, elicitation, "Safe URL Handling").
 fn page(reader: &mut Reader<'_>, field: &str, url: &str) -> Option<Wants> {
     let local = ["http://localhost", "http://127.0.0.1", "http://[::1]"];
     let is_local = local.iter().any(|host| {

@@ -1,4 +1,5 @@
-//! `[audit]`: where the audit log is kept, and what becomes of calls that it cannot tell of. It must not open anything.
+//! `[audit]`: the destinations of the audit log, and the policy for calls that cannot be logged. It must not
+//! open anything.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -13,44 +14,45 @@ use super::secret::Secret;
 use crate::audit::chain::Key;
 use crate::audit::{Place, Settings};
 
-/// The smallest file that is put aside: a line has up to a few KiB.
+/// Minimum file size before rotation: one line has up to a few KiB.
 const SMALLEST: u64 = 4 * 1024;
-/// The fewest characters of a key. In hexadecimal they hold 128 bits.
+/// Minimum key length in characters. In hexadecimal, 32 characters are 128 bits.
 const SHORTEST: usize = 32;
 
-/// The audit log: one line in JSON for everything that somebody must be able to account for (docs/audit.md). A change takes effect
-/// when the server is started again.
+/// The audit log: one JSON line for every event that must be accounted for (docs/audit.md). Changes take
+/// effect after a restart.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Audit {
-    /// Where it is kept: `"file"`, `"stdout"` (not where clients are served over stdio), `"store"`, or several of them. Without any,
-    /// the log has a line for each task that is made, ends, is read or is looked for in vain, under the target `audit`.
+    /// Where it is written: `"file"`, `"stdout"` (not with --stdio), `"store"`, or several of them. If empty,
+    /// only the server log reports tasks that are created, end, are read or are not found, under the target
+    /// `audit`.
     to: Vec<To>,
     /// With `"file"`: the file; a relative path starts at the folder of this config file.
     path: Option<PathBuf>,
-    /// With `"file"`: another file is begun once it is as large as this, in bytes.
+    /// With `"file"`: the file is rotated at this size, in bytes.
     max_bytes: u64,
-    /// With `"file"`: another file is begun once its first line is as old as this.
+    /// With `"file"`: the file is rotated when its first line reaches this age.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     max_age: Duration,
-    /// With `"file"`: how many files are kept beside the one that is written to. The oldest are deleted.
+    /// With `"file"`: the number of rotated files that are kept. Older ones are deleted.
     keep_files: NonZeroUsize,
-    /// With `"file"`: whether lines are on the disk before anybody hears that they are written. Without it, the operating system
-    /// writes them within seconds, and only a machine that crashes loses some.
+    /// With `"file"`: whether lines are synced to disk before an event counts as written. Without it, the
+    /// operating system writes them within seconds, and only a crash of the machine loses some.
     fsync: bool,
-    /// With `"store"`: how long lines are kept.
+    /// With `"store"`: the retention of lines.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     keep: Duration,
-    /// A long random text (`openssl rand -hex 32`), `{ env = "NAME" }` or `{ file = "PATH" }`. With it, nobody who has not got it can make
-    /// the chain anew after a change.
+    /// A long random text (`openssl rand -hex 32`), `{ env = "NAME" }` or `{ file = "PATH" }`. It is required
+    /// to rebuild the chain after a change.
     key: Option<Secret>,
-    /// What becomes of calls that cannot be told of.
+    /// The policy for calls that cannot be logged.
     on_failure: OnFailure,
 }
 
-/// A place that keeps lines.
+/// A destination of the audit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum To {
@@ -58,17 +60,17 @@ enum To {
     File,
     /// Standard output.
     Stdout,
-    /// The store that tasks are kept in.
+    /// The store that contains the tasks.
     Store,
 }
 
-/// What becomes of calls that cannot be told of.
+/// The policy for calls that cannot be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum OnFailure {
-    /// They are made. Lines are kept in memory for a while, and the log has a line for those that are lost.
+    /// Calls proceed. Lines are buffered in memory for a while, and the server log reports lost ones.
     Continue,
-    /// They are refused before anything starts, and no result is handed out.
+    /// Calls are refused before anything starts, and no result is returned.
     Refuse,
 }
 
@@ -88,7 +90,7 @@ impl Default for Audit {
     }
 }
 
-/// What it comes to.
+/// Converts the table into settings.
 pub(super) fn settings(reader: &mut Reader<'_>, audit: Audit, dir: &Path) -> Settings {
     let goes_to = |to| audit.to.contains(&to);
     for (index, to) in audit.to.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! `[auth]`: who may call, and how they prove who they are. It must not connect to anything, and repeats no secret.
+//! `[auth]`: who may call, and how callers authenticate. It must not connect to anything, and never prints a
+//! secret.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,42 +15,44 @@ use super::issuers::{self, Issuer, Tokens};
 use super::reader::Reader;
 use crate::auth::EVERYONE;
 
-/// What `taskbridge key new` wrote where nobody had said whose key it is.
+/// The principal that `taskbridge key new` once printed as a placeholder.
 const PLACEHOLDER: &str = "NAME";
 
 /// Who may call.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Auth {
-    /// How callers prove who they are.
+    /// How callers authenticate.
     mode: AuthMode,
-    /// With `mode = "none"`: all callers are one owner, so that tasks can be listed. Over stdio this is always so.
+    /// With `mode = "none"`: all callers are one owner, so that tasks can be listed. Over stdio this is
+    /// always so.
     single_user: bool,
-    /// With `mode = "none"`: listens on an address that other machines can reach all the same. Whoever reaches it may start
-    /// and stop everything that there is. The log warns of it at every start.
+    /// With `mode = "none"`: listens on an address that other machines can reach. Everyone who can reach it
+    /// may start and stop everything. The log warns about this at every start.
     anyone_may_do_everything: bool,
-    /// With `mode = "api_keys"`: the keys. A principal can have several. With `mode = "oauth"`: keys for machines that
-    /// have no tokens.
+    /// With `mode = "api_keys"`: the keys. A principal can have several. With `mode = "oauth"`: keys for
+    /// machines without tokens.
     keys: Vec<ApiKey>,
-    /// Which client certificates stand for whom: in place of anything else with `mode = "certificates"`, and of a key or a token
-    /// with the others. `[server.tls] client_ca` says who vouches for them. Who sends a key or a token as well is who that says.
+    /// Maps client certificates to principals: the only method with `mode = "certificates"`, and an
+    /// alternative to a key or token with the other modes. `[server.tls] client_ca` verifies them. A key or
+    /// token in the request takes precedence.
     certificates: Vec<CertificateRule>,
-    /// With `mode = "oauth"`: the address by which clients reach the server, such as `https://bridge.example.com/mcp`.
-    /// Tokens must be meant for it (`aud`).
+    /// With `mode = "oauth"`: the URL at which clients reach the server, such as
+    /// `https://bridge.example.com/mcp`. Tokens must be issued for it (`aud`).
     pub(super) resource: Option<String>,
-    /// With `mode = "oauth"`: what the server is called where users are asked whether a client may use it.
+    /// With `mode = "oauth"`: the name of the server on consent screens.
     pub(super) resource_name: Option<String>,
-    /// With `mode = "oauth"`: scopes without which no token is good for anything here.
+    /// With `mode = "oauth"`: scopes that every token must have.
     pub(super) required_scopes: Vec<String>,
-    /// With `mode = "oauth"`: the scopes that clients are told of. Without this, those of `required_scopes`.
+    /// With `mode = "oauth"`: the scopes in the metadata for clients. Default: those of `required_scopes`.
     pub(super) scopes_supported: Option<Vec<String>>,
-    /// With `mode = "oauth"`: scopes that grant others as well: `{ admin = ["read", "write"] }`.
+    /// With `mode = "oauth"`: scopes that imply others: `{ admin = ["read", "write"] }`.
     pub(super) implied_scopes: BTreeMap<String, Vec<String>>,
-    /// With `mode = "oauth"`: how far the clocks of issuers may be from that of this machine.
+    /// With `mode = "oauth"`: the accepted clock difference between issuers and this machine.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub(super) leeway: Duration,
-    /// With `mode = "oauth"`: whose tokens are good here.
+    /// With `mode = "oauth"`: the trusted issuers.
     pub(super) issuers: Vec<Issuer>,
 }
 
@@ -72,64 +75,66 @@ impl Default for Auth {
     }
 }
 
-/// How callers prove who they are.
+/// How callers authenticate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthMode {
-    /// They do not: whoever reaches the server may call, and whoever holds a task id may use the task.
+    /// Not at all: everyone who can reach the server may call, and everyone who has a task id may use the
+    /// task.
     #[default]
     None,
-    /// By a key, sent as `Authorization: Bearer KEY`.
+    /// By an API key, sent as `Authorization: Bearer KEY`.
     ApiKeys,
     /// By an access token of an OAuth 2.1 or OpenID Connect issuer, sent as `Authorization: Bearer TOKEN`.
     Oauth,
-    /// By a client certificate alone (mTLS).
+    /// Only by a client certificate (mTLS).
     Certificates,
 }
 
-/// An API key. Only its digest stands here, so that the file is of no use to a thief. `taskbridge key new` makes one.
+/// An API key. The file contains only its digest, which is useless to a thief. `taskbridge key new` generates
+/// one.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKey {
-    /// Whose key it is: the owner of the tasks that it makes.
+    /// The owner of the tasks that are created with the key.
     pub principal: String,
     /// The SHA-256 of the key in hexadecimal: `printf %s "$KEY" | sha256sum`. Use long random keys.
     #[serde(deserialize_with = "digest")]
     #[schemars(with = "String", regex(pattern = "^[0-9a-fA-F]{64}$"))]
     pub sha256: [u8; 32],
-    /// The groups that its principal is in.
+    /// The groups of the principal.
     #[serde(default)]
     pub groups: BTreeSet<String>,
-    /// What it grants: its scopes.
+    /// The scopes that the key grants.
     #[serde(default)]
     pub scopes: BTreeSet<String>,
-    /// When it ends to be good: a date, from its first moment on (UTC), or a moment, such as `2027-01-31T12:00:00Z`.
+    /// When the key expires: a date, at its start (UTC), or a time such as `2027-01-31T12:00:00Z`.
     #[serde(default, deserialize_with = "moment")]
     #[schemars(with = "Option<String>")]
     pub expires: Option<Timestamp>,
 }
 
-/// `[auth]`, found right.
+/// The validated `[auth]` table.
 #[derive(Clone, Debug, Default)]
 pub struct Authentication {
-    /// How callers prove who they are.
+    /// How callers authenticate.
     pub mode: AuthMode,
     /// All callers are one owner.
     pub single_user: bool,
-    /// Whoever reaches the server may call, from wherever.
+    /// Anonymous callers may use any listen address.
     pub open: bool,
     /// The keys.
     pub keys: Vec<ApiKey>,
-    /// Which certificates stand for whom.
+    /// The rules that map certificates to principals.
     pub certificates: Vec<CertificateRule>,
-    /// Whose tokens are good.
+    /// The OAuth settings.
     pub tokens: Option<Tokens>,
 }
 
 fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
     let text = String::deserialize(from)?;
     let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
-    // What stands here may be the key itself by mistake, so it is not repeated.
+    // The value may be the key itself by mistake, so the message does not contain it.
     bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
         serde::de::Error::custom(
             "it is not a SHA-256 in hexadecimal (64 digits): write what `printf %s \"$KEY\" | sha256sum` prints",
@@ -149,8 +154,8 @@ fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Er
     })
 }
 
-/// Checks what the shape cannot say, and makes of it what callers are known by. `client_ca`: whether `[server.tls]` says who
-/// vouches for clients.
+/// Validates the table beyond its schema, and converts it. `client_ca`: whether `[server.tls]` has
+/// authorities for client certificates.
 pub(super) fn read(reader: &mut Reader<'_>, auth: Auth, dir: &Path, client_ca: bool) -> Authentication {
     check_mode(reader, &auth);
     check_keys(reader, &auth.keys);

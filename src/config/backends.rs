@@ -1,4 +1,4 @@
-//! From `[backends.NAME]` to a backend that can be connected.
+//! Reads `[backends.NAME]` into a backend that can be connected.
 
 use std::path::Path;
 
@@ -12,19 +12,19 @@ use super::reader::{Fault, Reader};
 use super::secret::Secret;
 use super::source::join;
 
-/// What is known of a backend with which something is wrong, so that its tools can be checked all the same.
+/// The known parts of an invalid backend, so that its tools can still be checked.
 pub(super) struct Sketch {
     /// The kind of its adapter.
     pub(super) kind: String,
-    /// What the adapter reads, without what is wrong. `None` if that cannot be read.
+    /// The adapter's fields without the invalid ones. `None` if they cannot be read.
     pub(super) fields: Option<Value>,
 }
 
-/// Reads one backend.
+/// Reads one backend. `shared`: whether servers on several machines can use the store. `dir`: the base of
+/// relative paths.
 ///
 /// # Errors
-/// If something is wrong with it, which the reader was told: what is known all the same. `shared` says that servers on several machines can be on the
-/// same store; `dir` is where relative paths start.
+/// If the backend is invalid. The reader has the problems, and the error is the part that is known.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     registry: &Registry,
@@ -51,7 +51,7 @@ pub(super) fn read(
         reader.problem(join(&field, "kind"), unknown("kind", &kind, &kinds));
         return Err(None);
     };
-    // Other kinds may have a field of this name themselves.
+    // Other kinds may have their own field of this name.
     let host: Option<String> = match adapter.one_machine {
         true => reader.field(&join(&field, "host"), fields.remove("host")),
         false => None,
@@ -76,8 +76,8 @@ pub(super) fn read(
     }
 }
 
-/// Puts the text of a secret in the place of what says where it is. If that cannot be, an empty text stands there, so that one
-/// fault does not become two.
+/// Replaces a secret reference with the secret. On failure the value becomes an empty text, so that one error
+/// does not cause a second.
 fn reveal(reader: &mut Reader<'_>, backend: &str, path: &str, dir: &Path, fields: &mut Value) {
     for (field, written) in places(backend.to_owned(), &path.split('.').collect::<Vec<_>>(), fields) {
         let secret: Option<Secret> = reader.read(&field, written.take());
@@ -90,7 +90,7 @@ fn reveal(reader: &mut Reader<'_>, backend: &str, path: &str, dir: &Path, fields
     }
 }
 
-/// What lies at a path below a field, where `*` stands for every key: each with its own field.
+/// Returns the values at a path below a field, where `*` matches every key, each with the name of its field.
 fn places<'v>(field: String, path: &[&str], value: &'v mut Value) -> Vec<(String, &'v mut Value)> {
     let Some((key, rest)) = path.split_first() else { return vec![(field, value)] };
     let Value::Object(members) = value else { return Vec::new() };

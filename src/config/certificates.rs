@@ -1,4 +1,4 @@
-//! `[[auth.certificates]]`: which client certificates stand for whom. It must not read a certificate.
+//! `[[auth.certificates]]`: maps client certificates to principals. It must not read a certificate.
 
 use std::collections::BTreeSet;
 
@@ -8,54 +8,54 @@ use serde::{Deserialize, Deserializer};
 use super::reader::Reader;
 use crate::auth::{Certificates, Identity, Says};
 
-/// Client certificates that stand for somebody: those that say all that is named here. Where several of these fit, the first
-/// counts.
+/// Maps client certificates to a principal: those that match all conditions of this table. If several tables
+/// match, the first one applies.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateRule {
-    /// Whom they stand for: the owner of the tasks that are made with them.
+    /// The owner of the tasks that are created with these certificates.
     pub principal: String,
-    /// The common name (`CN`) of their subject.
+    /// The common name (`CN`) of the subject.
     #[serde(default)]
     pub common_name: Option<String>,
-    /// A name of a machine in them (subject alternative name, `DNS`).
+    /// A DNS name in the certificate (subject alternative name, `DNS`).
     #[serde(default)]
     pub dns: Option<String>,
-    /// A URI in them (subject alternative name), such as `spiffe://example.com/nightly`.
+    /// A URI in the certificate (subject alternative name), such as `spiffe://example.com/nightly`.
     #[serde(default)]
     pub uri: Option<String>,
-    /// An address of mail in them (subject alternative name).
+    /// A mail address in the certificate (subject alternative name).
     #[serde(default)]
     pub email: Option<String>,
-    /// The one with this SHA-256, in hexadecimal: `openssl x509 -noout -fingerprint -sha256 -in FILE`.
+    /// The SHA-256 of the certificate, in hexadecimal: `openssl x509 -noout -fingerprint -sha256 -in FILE`.
     #[serde(default, deserialize_with = "fingerprint")]
     #[schemars(with = "Option<String>", regex(pattern = "^[0-9a-fA-F]{2}(:?[0-9a-fA-F]{2}){31}$"))]
     pub sha256: Option<[u8; 32]>,
-    /// Those of this issuer only, where `client_ca` has several: `openssl x509 -noout -issuer -nameopt RFC2253 -in FILE`.
+    /// The issuer, if `client_ca` has several: `openssl x509 -noout -issuer -nameopt RFC2253 -in FILE`.
     #[serde(default)]
     pub issuer: Option<String>,
-    /// The groups that their principal is in.
+    /// The groups of the principal.
     #[serde(default)]
     pub groups: BTreeSet<String>,
-    /// What they grant: their scopes.
+    /// The scopes that the certificates grant.
     #[serde(default)]
     pub scopes: BTreeSet<String>,
 }
 
 impl CertificateRule {
-    /// What a certificate must say.
+    /// Returns the conditions on a certificate.
     pub fn says(&self) -> Says {
         let Self { principal: _, groups: _, scopes: _, common_name, dns, uri, email, sha256, issuer } =
             self.clone();
         Says { common_name, dns, uri, email, sha256, issuer }
     }
 
-    /// Whom it stands for.
+    /// Returns the identity of the principal.
     pub fn identity(&self) -> Identity {
         Certificates::identity(&self.principal, self.groups.clone(), self.scopes.clone())
     }
 
-    /// The texts that it holds a certificate against.
+    /// Returns the text conditions by name.
     fn texts(&self) -> [(&'static str, Option<&str>); 5] {
         let Self { common_name, dns, uri, email, issuer, .. } = self;
         [("common_name", common_name), ("dns", dns), ("uri", uri), ("email", email), ("issuer", issuer)]
@@ -63,7 +63,7 @@ impl CertificateRule {
     }
 }
 
-/// With or without the colons that are written between its bytes.
+/// Parses a digest with or without colons between its bytes.
 fn fingerprint<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u8; 32]>, D::Error> {
     let text = String::deserialize(from)?;
     let digest = data_encoding::HEXLOWER_PERMISSIVE.decode(text.replace(':', "").as_bytes()).ok();
@@ -74,7 +74,7 @@ fn fingerprint<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[u8; 32]>, D
     })
 }
 
-/// Checks them. `alone`: whether nobody is let in by anything else.
+/// Validates the rules. `alone`: whether certificates are the only authentication method.
 pub(super) fn check(reader: &mut Reader<'_>, rules: &[CertificateRule], alone: bool, client_ca: bool) {
     if !client_ca && (alone || !rules.is_empty()) {
         let (field, given) = match alone {

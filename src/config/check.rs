@@ -1,4 +1,4 @@
-//! What the shapes of the server's own tables cannot say.
+//! Validation of the server's own tables beyond their schema, and warnings.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use super::shape::{Lifetime, Reconciler, Server};
 use crate::mcp::http::Tls;
 use crate::tasks::machine::in_words;
 
-/// The most calls to a backend at once: its threads take 256, and hints, logs and artifacts are read beside the calls.
+/// Maximum number of concurrent calls to a backend. Its thread limit is 256, which hints, logs and artifacts
+/// share with the calls.
 const MOST_CALLS: usize = 200;
 
-/// Checks the server's own tables.
+/// Validates the server's own tables.
 pub(super) fn all(
     reader: &mut Reader<'_>,
     server: &Server,
@@ -62,7 +63,7 @@ fn longer(time: Duration, than: &str, limit: Duration) -> String {
     format!("it is {}, longer than `{than}` ({}): change one of them", in_words(time), in_words(limit))
 }
 
-/// Says what is to be known of a config though it can be used.
+/// Returns warnings about a config that is valid.
 pub(super) fn warnings(server: &Server, tls: Option<&Tls>, now: Timestamp) -> Vec<String> {
     let mut all: Vec<String> = tls.and_then(|tls| tls.warning(now)).into_iter().collect();
     let address = server.listen;
@@ -76,7 +77,7 @@ pub(super) fn warnings(server: &Server, tls: Option<&Tls>, now: Timestamp) -> Ve
     all
 }
 
-/// Says why a server with this config must not listen there, if it must not.
+/// Returns an error if a server with this authentication must not listen on this address.
 pub(super) fn reachable(address: SocketAddr, auth: &Authentication) -> Result<(), String> {
     if address.ip().is_loopback() || auth.mode != AuthMode::None || auth.open {
         return Ok(());
@@ -87,7 +88,7 @@ pub(super) fn reachable(address: SocketAddr, auth: &Authentication) -> Result<()
     ))
 }
 
-/// An origin is a scheme, a host and at most a port (RFC 6454): a path would never match.
+/// An origin is a scheme, a host and optionally a port (RFC 6454): a path would never match.
 fn check_origin(reader: &mut Reader<'_>, (index, origin): (usize, &String)) {
     let rest = origin.split_once("://").filter(|(scheme, _)| !scheme.is_empty()).map(|(_, rest)| rest);
     if rest.is_none_or(|rest| rest.is_empty() || rest.contains('/')) {

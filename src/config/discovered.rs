@@ -1,5 +1,5 @@
-//! Tools that backends offer: what the server reads in `[backends.NAME.discover]`, and how an offered tool becomes a
-//! definition, by the rules for those in the file. It must not ask a backend.
+//! Discovered tools: the server's fields in `[backends.NAME.discover]`, and the conversion of an offered tool
+//! into a definition. The same rules apply as for tools in the file. This module must not call a backend.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,22 +20,22 @@ use super::{Backend, duration, tools};
 use crate::access::Rules;
 use crate::catalog::Definition;
 
-/// The field of a backend that has its tools discovered. What else stands there belongs to the adapter.
+/// The field of a backend that enables discovery. Its other fields belong to the adapter.
 pub(super) const FIELD: &str = "discover";
-/// The fields there that the server reads.
+/// The fields that the server reads there.
 const OWN: [&str; 3] = ["every", "prefix", "access"];
 
-/// What the server itself reads in `[backends.NAME.discover]`.
+/// The server's own fields of `[backends.NAME.discover]`.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Discover {
-    /// How often the backend is asked what it offers.
+    /// How often the discovery runs.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub every: Duration,
-    /// What the names of its tools begin with, to tell them from those of other backends.
+    /// Prefix of the tool names, to distinguish them from tools of other backends.
     pub prefix: String,
-    /// Who may do what with its tools. What is not said here is as the table `[access]` says.
+    /// Who may call its tools and act on their tasks. `[access]` sets the defaults.
     pub access: Option<Access>,
 }
 
@@ -45,14 +45,14 @@ impl Default for Discover {
     }
 }
 
-/// Takes out of a backend's fields what the server reads of its discovery. `None` if it has none.
+/// Removes and reads the server's discovery fields of a backend. Returns `None` if it has no discovery.
 pub(super) fn take(
     reader: &mut Reader<'_>,
     backend: &str,
     fields: &mut Map<String, Value>,
 ) -> Option<Discover> {
     let field = join(backend, FIELD);
-    // What is no table is for the adapter to refuse.
+    // A value that is not a table is left to the adapter, which refuses it.
     let table = fields.get_mut(FIELD)?.as_object_mut()?;
     let own: Map<String, Value> =
         OWN.into_iter().filter_map(|name| Some((name.to_owned(), table.remove(name)?))).collect();
@@ -68,7 +68,7 @@ pub(super) fn take(
     Some(discover)
 }
 
-/// Says what is wrong with the rules for what a backend offers.
+/// Reports errors in the access rules of a backend's discovery.
 pub(super) fn check_access(
     reader: &mut Reader<'_>,
     name: &str,
@@ -82,7 +82,7 @@ pub(super) fn check_access(
     }
 }
 
-/// What tools that do not stand in the file are read by.
+/// The settings for reading tools that are not in the file.
 #[derive(Clone, Debug)]
 pub struct ToolRules {
     pub(super) dir: PathBuf,
@@ -95,26 +95,26 @@ pub struct ToolRules {
 }
 
 impl ToolRules {
-    /// The backends whose tools are discovered, by name, with how.
+    /// Returns the backends with discovery, by name, with their settings.
     pub fn discovered(&self) -> impl Iterator<Item = (&str, &Discover)> {
         self.backends.iter().filter_map(|(name, backend)| Some((name.as_str(), backend.discover.as_ref()?)))
     }
 
-    /// The kind of this backend.
+    /// Returns the kind of this backend.
     pub fn kind(&self, backend: &str) -> Option<&str> {
         self.backends.get(backend).map(|backend| backend.kind.as_str())
     }
 
-    /// The name that a tool of this backend has here.
+    /// Returns the name under which a tool of this backend is offered.
     pub fn name(&self, backend: &str, tool: &DiscoveredTool) -> String {
         let discover = self.backends.get(backend).and_then(|backend| backend.discover.as_ref());
         format!("{}{}", discover.map_or("", |discover| &discover.prefix), tool.name)
     }
 
-    /// Reads a tool that a backend offers, as if it stood in the file, with the limits of its slots.
+    /// Reads a discovered tool as if it were in the file, and returns it with the limits of its slots.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// If the tool is invalid: all its problems.
     pub fn read(
         &self,
         registry: &Registry,
@@ -148,15 +148,15 @@ impl ToolRules {
             );
         }
         let read = tools::read(&mut reader, &context, &name, Value::Object(table(backend, tool)));
-        // Without anything wrong there is a tool.
+        // A reader without problems has read a tool.
         reader.finish(read)?.ok_or_else(|| Problems(Vec::new()))
     }
 }
 
-/// What `[tools.NAME]` would hold.
+/// Returns the content of an equivalent `[tools.NAME]`.
 fn table(backend: &str, tool: &DiscoveredTool) -> Map<String, Value> {
     let mut table = tool.more.clone();
-    // Who may do what is said by whoever runs the bridge, and not by an engine.
+    // The operator decides who may use the tool, not an engine.
     table.remove("access");
     for (name, text) in [("title", &tool.title), ("description", &tool.description)] {
         if let Some(text) = text {
@@ -169,10 +169,10 @@ fn table(backend: &str, tool: &DiscoveredTool) -> Map<String, Value> {
     table
 }
 
-/// `[tools.NAME]` for an offered tool, to be pasted into a config.
+/// Formats a discovered tool as `[tools.NAME]`, for pasting into a config.
 ///
 /// # Errors
-/// What in it cannot be written as TOML.
+/// If it has a value that TOML cannot represent.
 pub fn as_toml(name: &str, backend: &str, tool: &DiscoveredTool) -> Result<String, String> {
     let mut table = Value::Object(table(backend, tool));
     without_empty_defaults(&mut table);
@@ -181,7 +181,7 @@ pub fn as_toml(name: &str, backend: &str, tool: &DiscoveredTool) -> Result<Strin
     toml::to_string(&whole).map_err(|error| error.to_string())
 }
 
-/// A default of null says nothing, and TOML has no null.
+/// Removes null defaults, which have no effect and do not exist in TOML.
 fn without_empty_defaults(value: &mut Value) {
     match value {
         Value::Object(members) => {

@@ -1,5 +1,5 @@
-//! Durations as a config writes them: `25s`, `5m`, `1h 30m`, `7d`. At most a hundred years, so that no sum of a moment
-//! and a duration can overflow.
+//! Durations in config syntax: `25s`, `5m`, `1h 30m`, `7d`. They are limited to a hundred years, so that
+//! adding one to a time cannot overflow.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration
     from.deserialize_str(InWords)
 }
 
-/// For a duration that can be left out.
+/// Deserializes an optional duration.
 pub(super) fn optional<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     deserialize(from).map(Some)
 }

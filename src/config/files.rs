@@ -1,4 +1,5 @@
-//! The files that a config refers to: read whole, up to a size, and remembered, so that a change of one can be seen.
+//! Reads the files that a config refers to, up to a maximum size, and records them so that changes are
+//! detected.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -7,14 +8,14 @@ use taskbridge_sdk::Timestamp;
 
 use super::reader::Reader;
 
-/// The largest file that a config can refer to, in bytes.
+/// Maximum size of a referenced file, in bytes.
 const LARGEST: u64 = 8 * 1024 * 1024;
 
-/// A file, read.
+/// The content of a file.
 pub(super) struct Read {
-    /// Its bytes.
+    /// The bytes.
     pub(super) bytes: Vec<u8>,
-    /// When it was changed last, where the system says so.
+    /// Time of the last modification, if the system provides it.
     pub(super) modified: Option<Timestamp>,
 }
 
@@ -33,7 +34,7 @@ pub(super) fn read(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Optio
     }
 }
 
-/// Reads a file of text that this field names.
+/// Reads a UTF-8 text file that this field names.
 pub(super) fn read_text(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Option<String> {
     let shown = path.display().to_string();
     match String::from_utf8(read(reader, field, path)?.bytes) {
@@ -47,7 +48,7 @@ pub(super) fn read_text(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> 
 
 fn whole(path: &Path) -> Result<Read, String> {
     let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
-    // What is no file is not opened: to open a pipe would wait for its other end.
+    // Only regular files are opened: opening a pipe would block until its other end is open.
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(format!("{} is not a file", path.display()));

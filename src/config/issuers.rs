@@ -1,5 +1,5 @@
-//! `[[auth.issuers]]`, and what goes with them in `[auth]`: whose access tokens are good here, and how they are read. It must
-//! not connect to anything, and repeats no secret.
+//! `[[auth.issuers]]` and the related fields of `[auth]`: the trusted token issuers, and how their tokens are
+//! interpreted. It must not connect to anything, and never prints a secret.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,67 +14,69 @@ use super::secret::Secret;
 use super::{duration, files};
 use crate::auth::oauth::{self, Algorithm, Claim, Reading, Resource, Source, Trusted, Way, is_safe};
 
-/// The longest that clocks may be apart.
+/// Maximum `leeway`.
 const MOST_LEEWAY: Duration = Duration::from_secs(5 * 60);
 
-/// The longest that the word of an issuer is kept.
+/// Maximum `cache_for` of introspection results.
 const MOST_KEPT: Duration = Duration::from_secs(10 * 60);
 
-/// Somebody whose access tokens are good here.
+/// An issuer whose access tokens are accepted.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Issuer {
-    /// Its name, exactly as its tokens say it (`iss`), such as `https://login.example.com/realms/one`.
+    /// Its name, exactly as in its tokens (`iss`), such as `https://login.example.com/realms/one`.
     issuer: String,
-    /// Whom tokens may be meant for (`aud`), in place of `resource`: for issuers that know the server by another name.
+    /// Accepted audiences of tokens (`aud`), instead of `resource`: for issuers that use another name for
+    /// this server.
     #[serde(default)]
     audiences: Option<Vec<String>>,
-    /// Where its keys are. Without it, the issuer's own metadata says where (RFC 8414, OpenID Connect Discovery).
+    /// The URL of its keys. Default: the one in the issuer's metadata (RFC 8414, OpenID Connect Discovery).
     #[serde(default)]
     jwks_uri: Option<String>,
-    /// What its tokens may be signed by. Without this: RS256, PS256, ES256 and the like with SHA-384 and SHA-512, and EdDSA.
+    /// Accepted signature algorithms. Default: RS256, PS256, ES256, their variants with SHA-384 and SHA-512,
+    /// and EdDSA.
     #[serde(default)]
     algorithms: Option<Vec<Algorithm>>,
-    /// Whether its tokens must say that they are access tokens (`typ` of `at+jwt`, RFC 9068). Set it where the issuer says so:
-    /// its ID tokens cannot be taken for access tokens then.
+    /// Whether its tokens must be marked as access tokens (`typ` of `at+jwt`, RFC 9068). Set it if the issuer
+    /// supports that: then its ID tokens cannot be used as access tokens.
     #[serde(default)]
     require_at_jwt: bool,
-    /// The claim that lists groups: its name, or a JSON Pointer such as `/realm_access/roles`.
+    /// The claim with the groups: its name, or a JSON Pointer such as `/realm_access/roles`.
     #[serde(default = "groups_claim")]
     groups_claim: String,
-    /// A claim by which owners are told apart as well: that of the tenant, where an issuer serves several.
+    /// The claim with the tenant, if the issuer serves several. It becomes part of the owner.
     #[serde(default)]
     tenant_claim: Option<String>,
-    /// The claim that says what people are called. It is shown and logged, and nothing is decided by it.
+    /// The claim with the display name. It is only displayed and logged.
     #[serde(default = "name_claim")]
     name_claim: String,
-    /// A file of certificates (PEM) of authorities to trust for it, in place of this machine's.
+    /// A file of CA certificates (PEM) to trust for it, instead of those of this machine.
     #[serde(default)]
     ca_file: Option<PathBuf>,
-    /// A proxy that it is reached by. Without it, the environment's `HTTPS_PROXY` and `NO_PROXY` are followed, unless it is on this
-    /// machine.
+    /// The HTTP proxy for requests to it. Default: `HTTPS_PROXY` and `NO_PROXY` of the environment, unless it
+    /// uses plain HTTP on this machine.
     #[serde(default)]
     proxy: Option<String>,
-    /// How it is asked about tokens that only it can read (RFC 7662). One issuer at most can have this.
+    /// Token introspection (RFC 7662) for opaque tokens. At most one issuer can have this.
     #[serde(default)]
     introspection: Option<Introspection>,
 }
 
-/// How an issuer is asked about tokens.
+/// Token introspection at an issuer.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Introspection {
-    /// Where it is asked.
+    /// The introspection endpoint.
     endpoint: String,
-    /// As whom the server asks.
+    /// The client id of this server.
     client_id: String,
-    /// By what it shows that: a text, `{ env = "NAME" }` or `{ file = "PATH" }`.
+    /// The client secret: a text, `{ env = "NAME" }` or `{ file = "PATH" }`.
     client_secret: Secret,
-    /// How long an answer is kept: a token that is revoked is good for so long.
+    /// How long a response is cached. A revoked token stays valid for this long.
     #[serde(default = "cache_for", with = "duration")]
     #[schemars(with = "String")]
     cache_for: Duration,
-    /// Whether it answers only for tokens that are meant for this server, and so need not say that with each (`aud`).
+    /// Whether it answers only for tokens for this server, so that responses need no `aud`.
     #[serde(default)]
     audience_implied: bool,
 }
@@ -91,10 +93,10 @@ fn cache_for() -> Duration {
     Duration::from_secs(60)
 }
 
-/// Whose tokens are good, and what they must grant.
+/// The OAuth settings.
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    /// What the server is to clients.
+    /// The protected resource that this server represents.
     pub resource: Resource,
     /// The scopes that every token needs.
     pub required: Vec<String>,
@@ -102,7 +104,7 @@ pub struct Tokens {
     pub issuers: Vec<Trusted>,
 }
 
-/// Checks them, and makes of them what tokens are read by.
+/// Validates the OAuth settings and converts them.
 pub(super) fn tokens(reader: &mut Reader<'_>, auth: &Auth, dir: &Path) -> Option<Tokens> {
     if auth.issuers.is_empty() {
         reader
@@ -233,14 +235,14 @@ fn introspection(
     })
 }
 
-/// An address that is asked over TLS, or on this machine.
+/// Reads a URL that uses TLS or is on this machine.
 fn address(reader: &mut Reader<'_>, field: &str, text: &str) -> Option<Url> {
     let url = Url::parse(text).ok().filter(is_safe);
     let message = match &url {
         None => {
             "it is no address that can be asked: write one with https (http only for 127.0.0.1, ::1 and localhost)"
         }
-        // It would stand in the log, and is read by nobody.
+        // Credentials would appear in the log, and requests do not send them.
         Some(url) if !url.username().is_empty() || url.password().is_some() => {
             "it has a name or a password in it (before an @), which nobody would be shown: take it out"
         }

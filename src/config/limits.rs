@@ -1,4 +1,4 @@
-//! `[limits]`: how much one caller, one connection and one message may ask of the server.
+//! `[limits]`: limits per caller, connection and message.
 
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::time::Duration;
@@ -14,80 +14,83 @@ use crate::mcp::http::{ConnectionLimits, PerAddress};
 use crate::mcp::jsonrpc::{Bounds, DEEPEST};
 use crate::mcp::limits::Limits as MessageLimits;
 
-/// The smallest head that a client of the protocol can do with.
+/// Minimum of `max_head_bytes` with which clients can still work.
 const SMALLEST_HEAD: usize = 1024;
-/// The least nesting that a message of the protocol needs.
+/// Minimum of `max_json_depth` that protocol messages require.
 const FLATTEST: usize = 8;
 
-/// How much one caller, one connection and one message may ask of the server. What is changed here holds for connections
-/// that are opened from then on.
+/// Limits per caller, connection and message. Changes apply to connections that are opened afterwards.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Connections at once, if the descriptor limit (`RLIMIT_NOFILE`) allows as many. The oldest idle one is closed for a new one;
-    /// while none is idle, further ones wait.
+    /// Maximum number of connections. The descriptor limit (`RLIMIT_NOFILE`) may reduce it. A new connection
+    /// closes the oldest idle one; while none is idle, new ones wait.
     pub max_connections: NonZeroUsize,
-    /// Connections of one address at once (of IPv6: of one network, /64); further ones are closed. Without this it is 512,
-    /// but for this machine's own addresses, where a proxy may run, and for `trusted_proxies`: those are not counted. A number
-    /// that is set holds for this machine as well.
+    /// Maximum number of connections per client address (for IPv6: per /64 network); further ones are closed.
+    /// Default: 512, except for this machine's own addresses, where a proxy may run, and `trusted_proxies`,
+    /// which are unlimited. A configured value applies to this machine as well.
     pub max_connections_per_address: Option<NonZeroUsize>,
-    /// How long it may take to secure a connection (TLS).
+    /// Timeout of the TLS handshake.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub handshake_within: Duration,
-    /// How long the head of a request may take as a whole.
+    /// Timeout for receiving the head of a request.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub head_within: Duration,
-    /// How long a connection is kept on which nothing is asked.
+    /// How long an idle connection is kept.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub idle_for: Duration,
-    /// How long the body of a request may take as a whole.
+    /// Timeout for receiving the body of a request.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub body_within: Duration,
-    /// The fewest bytes of a body in a second, on average, once it has had five seconds.
+    /// Minimum average rate of a request body, in bytes per second, after the first five seconds.
     pub min_body_bytes_per_second: NonZeroU64,
-    /// How long a client may take nothing of what waits to be sent to it, before its connection is closed.
+    /// How long a client may read nothing of pending data before its connection is closed.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub stalled_for: Duration,
-    /// The fewest bytes in a second that a client may take of what waits to be sent to it, on average, once it has been behind
-    /// for as long as `stalled_for`.
+    /// Minimum average rate at which a client must read pending data, in bytes per second, after it has been
+    /// behind for `stalled_for`.
     pub min_answer_bytes_per_second: NonZeroU64,
-    /// The largest head of a request (its first line and its headers), in bytes. A connection is closed behind one of more than
-    /// 8 KiB.
+    /// Maximum size of a request head (request line and headers), in bytes. A head of more than 8 KiB closes
+    /// the connection after its request.
     pub max_head_bytes: NonZeroUsize,
-    /// The most headers of a request.
+    /// Maximum number of headers of a request.
     pub max_headers: NonZeroUsize,
-    /// The longest address of a request, and of a resource that a session may follow, in bytes.
+    /// Maximum length of a request URI, and of a resource URI in a subscription, in bytes.
     pub max_url_bytes: NonZeroUsize,
-    /// How deep objects and lists may lie within each other in a message. At most 100: what is larger counts as 100.
+    /// Maximum nesting depth of JSON in a message. At most 100: larger values count as 100.
     pub max_json_depth: NonZeroUsize,
-    /// Members of objects and items of lists in one message, all together.
+    /// Maximum number of object members and list items in one message, in total.
     pub max_json_elements: NonZeroUsize,
-    /// Messages in one batch of a session of 2025-03-26, the only revision that has batches. Each counts against every limit as if
-    /// it had come by itself.
+    /// Maximum number of messages in one batch. Only sessions of 2025-03-26 have batches. Each message counts
+    /// against every limit.
     pub batch: NonZeroUsize,
-    /// The largest arguments of a call, in bytes as JSON. (`max_body_bytes` in `[server]` is for a message as a whole.)
+    /// Maximum size of the arguments of a call, in bytes as JSON. (`max_body_bytes` in `[server]` limits a
+    /// whole message.)
     pub max_argument_bytes: NonZeroUsize,
-    /// Streams and requests in hand of one owner at once; of one address, where callers are not told apart.
+    /// Maximum number of concurrent streams and requests per owner, or per client address for anonymous
+    /// callers.
     pub max_streams_per_owner: NonZeroUsize,
-    /// Sessions that one owner may end in a day, at each server (HTTP 429 beyond it; they are over when their time is); one address,
-    /// where callers are not told apart. A session that was ended is remembered until its time is over.
+    /// Maximum number of sessions that one owner may end per day, per server (HTTP 429 beyond it; further
+    /// ones end by expiry). For anonymous callers, it counts per client address. An ended session is
+    /// remembered until its expiry.
     pub max_ended_sessions_per_day: NonZeroU32,
-    /// Sessions of one owner that may begin in a day, at each server, to have something kept of them by `logging/setLevel` or
-    /// `resources/subscribe` (HTTP 429 beyond it); of one address, where callers are not told apart. It is kept until the
-    /// session's time is over.
+    /// Maximum number of sessions per owner and day that may store state by `logging/setLevel` or
+    /// `resources/subscribe`, per server (HTTP 429 beyond it). For anonymous callers, it counts per client
+    /// address. The state is kept until the session expires.
     pub max_kept_sessions_per_day: NonZeroU32,
-    /// Resources that one session may follow (`resources/subscribe` beyond it is an error), and one subscription of 2026-07-28
-    /// (further ones are not granted).
+    /// Maximum number of resource subscriptions of one session (`resources/subscribe` fails beyond it), and
+    /// in one subscription of 2026-07-28 (further ones are not granted).
     pub max_followed_resources: NonZeroUsize,
-    /// The bytes of bodies on their way in and of answers on their way out, all together, of those that are larger than 64 KiB.
-    /// One owner has a quarter of it (one address, where callers are not told apart), but one body or answer in any case.
+    /// Maximum total size of request bodies and responses in transfer, in bytes. Only those larger than 64
+    /// KiB count. One owner may use a quarter of it (one client address, for anonymous callers), but always
+    /// one body or response.
     pub max_bytes_in_hand: NonZeroUsize,
-    /// How much one owner may have and do, where `[auth]` tells callers apart.
+    /// Limits per owner, where `[auth]` identifies callers.
     pub owner: OwnerLimits,
 }
 
@@ -125,7 +128,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What a connection may take.
+    /// Returns the limits of connections.
     pub fn of_connections(&self) -> ConnectionLimits {
         let each = |most: NonZeroUsize| PerAddress::Each(most.get());
         ConnectionLimits {
@@ -146,7 +149,7 @@ impl Limits {
         }
     }
 
-    /// What a message may ask.
+    /// Returns the limits of messages.
     pub fn of_messages(&self) -> MessageLimits {
         MessageLimits {
             json: Bounds {
@@ -165,7 +168,7 @@ impl Limits {
     }
 }
 
-/// Says where a limit is set that is not used as it is.
+/// Returns a warning if a limit exceeds its effective maximum.
 pub(super) fn warning(limits: &Limits) -> Option<String> {
     let depth = limits.max_json_depth.get();
     (depth > DEEPEST_VALUE).then(|| {
@@ -176,7 +179,7 @@ pub(super) fn warning(limits: &Limits) -> Option<String> {
     })
 }
 
-/// What the shape cannot say.
+/// Validates the limits beyond their schema.
 pub(super) fn check(reader: &mut Reader<'_>, limits: &Limits) {
     for (field, time) in [
         ("handshake_within", limits.handshake_within),

@@ -1,30 +1,30 @@
-//! Where the config file is, and where state goes: what the environment says. Nothing else reads it, except that an
-//! adapter may pass variables on to jobs.
+//! The locations of the config file and of state, and the environment variables. Nothing else reads the
+//! environment, except that an adapter may pass variables on to jobs.
 
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 use etcetera::base_strategy::Xdg;
 
-/// The variable that names the config file.
+/// The variable with the path of the config file.
 pub const CONFIG_VARIABLE: &str = "TASKBRIDGE_CONFIG";
-/// The variable that says what is logged.
+/// The variable with the log filter.
 pub const LOG_VARIABLE: &str = "TASKBRIDGE_LOG";
 
-/// The variable that names this machine, where `uname -n` does not: in a container that gets a new name each time.
+/// The variable with the name of this machine, if `uname -n` is not stable, as in a container.
 pub const HOST_VARIABLE: &str = "TASKBRIDGE_HOST";
 
-/// The variable that names the server that `taskbridge call` calls.
+/// The variable with the server URL for `taskbridge call`.
 pub const URL_VARIABLE: &str = "TASKBRIDGE_URL";
-/// The variable that holds the API key which `taskbridge call` shows there.
+/// The variable with the API key for `taskbridge call`.
 pub const KEY_VARIABLE: &str = "TASKBRIDGE_KEY";
 
-/// An API key. It is not shown by accident.
+/// An API key. `Debug` does not print it.
 #[derive(Clone)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// The key.
+    /// Returns the key.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -36,19 +36,19 @@ impl std::fmt::Debug for ApiKey {
     }
 }
 
-/// A variable that the config names.
+/// Returns the value of a variable that the config names.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var_os(name)?.into_string().ok()
 }
 
-/// The name of this machine.
+/// Returns the name of this machine.
 pub fn this_machine() -> String {
     let given = variable(HOST_VARIABLE).filter(|name| !name.is_empty());
     given.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
 }
 
-/// What the environment says.
+/// The values of the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// `$TASKBRIDGE_CONFIG`.
@@ -59,14 +59,14 @@ pub struct Environment {
     pub url: Option<String>,
     /// `$TASKBRIDGE_KEY`.
     pub key: Option<ApiKey>,
-    /// Where configs are by XDG: `~/.config`.
+    /// The XDG config home: `~/.config`.
     pub config_home: Option<PathBuf>,
-    /// Where state is by XDG: `~/.local/state`.
+    /// The XDG state home: `~/.local/state`.
     pub state_home: Option<PathBuf>,
 }
 
 impl Environment {
-    /// The environment of this process.
+    /// Reads the environment of this process.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn of_process() -> Self {
         let xdg = Xdg::new().ok();
@@ -82,10 +82,10 @@ impl Environment {
         }
     }
 
-    /// The config file: the one that was asked for, else the first that exists of the usual places.
+    /// Returns the path of the config file: the requested one, or else the first existing default.
     ///
     /// # Errors
-    /// Where it was looked for, in words.
+    /// If no file is found; the text names the locations.
     pub fn find_config(&self, asked: Option<&Path>, working_dir: &Path) -> Result<PathBuf, String> {
         if let Some(file) = asked.or(self.config.as_deref()) {
             return Ok(file.to_owned());

@@ -1,4 +1,4 @@
-//! `[metrics]`: whether the server's own numbers can be read, where and by whom. It must not show the token.
+//! `[metrics]`: the listener and the access to the metrics page. It must not print the token.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,32 +10,32 @@ use sha2::{Digest as _, Sha256};
 use super::reader::Reader;
 use super::secret::Secret;
 
-/// The fewest characters of a token. In hexadecimal they hold 128 bits.
+/// Minimum token length in characters. In hexadecimal, 32 characters are 128 bits.
 const SHORTEST: usize = 32;
 
-/// Where Prometheus can read the server's own numbers (`/metrics`): at an address of its own, since they name all tools and
-/// backends, also those that a caller may not see. A change takes effect when the server is started again.
+/// The metrics page for Prometheus (`/metrics`). It has its own address, because metrics name all tools and
+/// backends, including those that a caller may not see. Changes take effect after a restart.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Metrics {
-    /// The address and port, such as `127.0.0.1:9464`. Without it, nothing can be read. One that other machines can reach is
-    /// refused unless there is a `token`, or `anybody_may_read`.
+    /// The address and port, such as `127.0.0.1:9464`. Without it, there is no metrics page. An address that
+    /// other machines can reach requires a `token`, or `anybody_may_read`.
     #[serde(deserialize_with = "address")]
     #[schemars(with = "Option<String>")]
     listen: Option<SocketAddr>,
-    /// What whoever reads must show, as `Authorization: Bearer TOKEN`: a long random text (`openssl rand -hex 32`),
-    /// `{ env = "NAME" }` or `{ file = "PATH" }`.
+    /// The token that readers send as `Authorization: Bearer TOKEN`. A long random text
+    /// (`openssl rand -hex 32`), `{ env = "NAME" }` or `{ file = "PATH" }`.
     token: Option<Secret>,
-    /// Other machines may read without a token, because a network or a proxy keeps out whoever should not.
+    /// Allows other machines to read without a token, where a network or proxy restricts access.
     anybody_may_read: bool,
 }
 
-/// Where the numbers can be read.
+/// The metrics page.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Where.
+    /// The listen address.
     pub listen: SocketAddr,
-    /// The SHA-256 of the token that must be shown.
+    /// The SHA-256 of the required token.
     pub token: Option<[u8; 32]>,
 }
 
@@ -48,7 +48,7 @@ fn address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::
     })
 }
 
-/// Where the numbers can be read, if they can be.
+/// Validates and converts the table. Returns `None` if there is no metrics page.
 pub(super) fn page(reader: &mut Reader<'_>, metrics: &Metrics, dir: &Path) -> Option<Page> {
     let Metrics { listen, token, anybody_may_read } = metrics;
     let token = token.as_ref().and_then(|token| {

@@ -1,8 +1,8 @@
-//! The config: strict TOML into a resolved [`Config`], and the only reader of the environment. Everything that can
-//! be found wrong without starting anything is found here, all of it at once, with file, line, field and the fix.
+//! The config: parses strict TOML into a resolved [`Config`], and is the only reader of the environment. It
+//! reports all errors that are detectable without starting anything at once, with file, line, field and fix.
 //!
-//! [`locate`] finds the file, `source` parses it, `reader` gathers what is wrong, the shapes say what may stand in
-//! it, and `tools` makes the catalog's definitions of it. It must not connect to anything.
+//! [`locate`] finds the file, `source` parses it, and `reader` collects problems. The shapes define the
+//! accepted fields, and `tools` builds the catalog's definitions. This module must not connect to anything.
 
 mod access;
 mod asking;
@@ -75,61 +75,61 @@ use shape::{ConcurrencyGroup, Lifetime};
 use source::Source;
 use store::Store;
 
-/// A config that was found right.
+/// A valid config.
 #[derive(Debug)]
 pub struct Config {
     /// The file.
     pub file: PathBuf,
-    /// Its folder, where relative paths in it start; absolute.
+    /// Its folder, the base of relative paths; absolute.
     pub dir: PathBuf,
-    /// Where the server listens, and the bounds of what it answers.
+    /// Listen address and request settings.
     pub server: Server,
-    /// What the server says about its own work.
+    /// Settings of the server log.
     pub log: Log,
-    /// What connections are secured by.
+    /// TLS settings.
     pub tls: Option<Tls>,
-    /// How much one caller, connection and message may ask.
+    /// Limits per caller, connection and message.
     pub bounds: Limits,
-    /// Who is let in.
+    /// Authentication settings.
     pub auth: Authentication,
-    /// Who may do what with tasks whose tool has no rules, because it is not offered any more.
+    /// Access rules for tasks of tools that are no longer offered.
     pub access: Rules,
-    /// The keys that seal, the first, and open. Without any it is the store's own.
+    /// Sealing keys: the first one seals, all of them open. If empty, the store's own key is used.
     pub seal: Vec<Key>,
-    /// Where the audit log is kept.
+    /// Settings of the audit log.
     pub audit: crate::audit::Settings,
-    /// Where tasks are kept.
+    /// Settings of the store.
     pub store: StorePlace,
-    /// How jobs are watched.
+    /// Settings of the reconciler.
     pub reconciler: Reconciler,
     /// The backends, by name.
     pub backends: BTreeMap<String, Backend>,
     /// The tools.
     pub tools: Vec<Definition>,
-    /// What tools that backends offer are read by.
+    /// The settings for reading discovered tools.
     pub tool_rules: ToolRules,
-    /// The most jobs that may hold each slot; `None` is no limit.
+    /// The limit of each slot, in jobs; `None` is unlimited.
     pub limits: BTreeMap<String, Option<u32>>,
-    /// What there is to read, beside what jobs leave.
+    /// The resources of the config, apart from those of jobs.
     pub resources: Resources,
     /// The prompts.
     pub prompts: Prompts,
-    /// Who is told that tasks end or ask.
+    /// The receivers of notices.
     pub notify: Vec<Receiver>,
-    /// Where the server's own numbers can be read.
+    /// The metrics page.
     pub metrics: Option<Page>,
-    /// Where spans are sent.
+    /// The trace collector.
     pub telemetry: Option<Traces>,
-    /// What it says, in a short form.
+    /// Digests of the config by part.
     pub parts: Parts,
 }
 
-/// A config file that was read, whether it was found right or not.
+/// The result of reading a config file, valid or not.
 #[derive(Debug)]
 pub struct Reading {
-    /// What came of it.
+    /// The config, or its problems.
     pub config: Result<Config, Problems>,
-    /// The file and those that it refers to, as they were before they were read.
+    /// The file and those that it refers to, with their state before they were read.
     pub sources: Sources,
 }
 
@@ -138,19 +138,19 @@ pub struct Reading {
 pub struct Backend {
     /// The kind of its adapter.
     pub kind: String,
-    /// What the adapter reads, secrets as their texts.
+    /// The adapter's fields, with secrets replaced by their texts.
     pub fields: Value,
-    /// The most jobs at the same time.
+    /// Maximum number of concurrent jobs.
     pub max_running: Option<NonZeroU32>,
-    /// Set if the tools that it offers are tools here.
+    /// Set if its tools are discovered.
     pub discover: Option<Discover>,
-    /// The machine whose servers alone can reach its jobs ([`locate::this_machine`]).
+    /// The only machine from which its jobs are reachable ([`locate::this_machine`]).
     pub host: Option<String>,
-    /// Where it stands in the file.
+    /// Its line in the file.
     pub line: Option<usize>,
 }
 
-/// What the adapter reads may hold secrets.
+/// The adapter's fields may contain secrets.
 impl fmt::Debug for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Backend").field("kind", &self.kind).field("line", &self.line).finish_non_exhaustive()
@@ -182,20 +182,20 @@ const TABLES: [&str; 18] = [
 /// Reads a config file.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// If the config is invalid: all its problems.
 pub fn load(file: &Path, registry: &Registry, state_home: Option<&Path>) -> Result<Config, Problems> {
     read(file, registry, state_home).config
 }
 
-/// Reads a config file, and says which files that were.
+/// Reads a config file, and returns the result with the files that were read.
 pub fn read(file: &Path, registry: &Registry, state_home: Option<&Path>) -> Reading {
     read_file(file, registry, state_home, true)
 }
 
-/// Reads a config file, but not the environment variables and files that hold secrets. What comes of it is not to be served.
+/// Reads a config file without the environment variables and files of secrets. The result must not be served.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// If the config is invalid: all its problems.
 pub fn check_without_secrets(
     file: &Path,
     registry: &Registry,
@@ -224,10 +224,10 @@ fn read_file(file: &Path, registry: &Registry, state_home: Option<&Path>, reveal
     Reading { config, sources }
 }
 
-/// Reads a config file's text. `dir` is where relative paths in it start.
+/// Reads the text of a config file. `dir` is the base of relative paths.
 ///
 /// # Errors
-/// All that is wrong with it.
+/// If the config is invalid: all its problems.
 pub fn parse(
     file: &Path,
     dir: &Path,
@@ -239,14 +239,14 @@ pub fn parse(
     read_text(text, &place, &mut Sources::default())
 }
 
-/// What a config is read with, beside its text.
+/// The inputs of a config other than its text.
 struct Place<'a> {
     file: &'a Path,
-    /// Where relative paths start.
+    /// The base of relative paths.
     dir: &'a Path,
     registry: &'a Registry,
     state_home: Option<&'a Path>,
-    /// False if secrets are left where they are.
+    /// False if secrets are not read.
     reveals_secrets: bool,
 }
 
@@ -372,17 +372,17 @@ fn read_text(text: &str, place: &Place<'_>, sources: &mut Sources) -> Result<Con
 }
 
 impl Config {
-    /// What is to be known of it though it can be used.
+    /// Returns warnings about this valid config.
     pub fn warnings(&self, now: Timestamp) -> Vec<String> {
         let mut all = check::warnings(&self.server, self.tls.as_ref(), now);
         all.extend(limits::warning(&self.bounds));
         all
     }
 
-    /// Makes the server listen somewhere else than the file says.
+    /// Replaces the listen address of the file.
     ///
     /// # Errors
-    /// If other machines could reach that address and the config does not tell callers apart.
+    /// If other machines could reach that address and the config does not authenticate callers.
     pub fn listen_on(&mut self, address: SocketAddr) -> Result<(), String> {
         check::reachable(address, &self.auth)?;
         self.server.listen = address;

@@ -1,4 +1,4 @@
-//! `[[notify]]`: who is told that tasks end or ask. It must not connect to anything.
+//! `[[notify]]`: receivers of notices when tasks end or ask. It must not connect to anything.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,55 +14,55 @@ use super::secret::Secret;
 use super::{duration, files};
 use crate::notify::{Key, Receiver};
 
-/// Somebody who is told by a signed POST, as a CloudEvent, that a task ended or asks.
+/// A receiver of signed CloudEvents, sent by POST, when a task ends or asks.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Notify {
-    /// Where it is posted to. Without TLS only on this machine, unless `allow_plain` says otherwise.
+    /// The URL of the receiver. Plain HTTP is only accepted for this machine, unless `allow_plain` is set.
     url: String,
-    /// What it hears of.
+    /// The events to send.
     #[serde(default = "everything")]
     on: Vec<On>,
-    /// The tools that it hears of. Without this, all.
+    /// The tools whose tasks are reported. Default: all.
     #[serde(default)]
     tools: Vec<String>,
-    /// What the POST is signed with, by the Standard Webhooks scheme: `whsec_` and 24 to 64 random bytes in Base64, or a
-    /// list of such secrets while one is being replaced.
+    /// The signing secret (Standard Webhooks): `whsec_` and 24 to 64 random bytes in Base64, or a list of
+    /// such secrets during a rotation.
     secret: Secrets,
-    /// Whether it is told the ids of tasks. Where callers are not told apart, whoever holds an id may use the task.
-    /// Without it the event names the task by the SHA-256 of its id.
+    /// Whether events contain task ids. Where callers are anonymous, everyone who has an id may use the task.
+    /// Without it, the event contains the SHA-256 of the id.
     #[serde(default)]
     task_id: bool,
-    /// `source` of the events, an absolute address or a path, to tell several bridges apart.
+    /// The `source` of the events, an absolute URI or a path, to distinguish several bridges.
     #[serde(default = "source")]
     source: String,
-    /// Whether the POST may go to another machine without TLS, where others on the way can read it.
+    /// Whether plain HTTP to another machine is accepted, which others on the network can read.
     #[serde(default)]
     allow_plain: bool,
-    /// A file of certificates (PEM) of authorities to trust, in place of this machine's.
+    /// A file of CA certificates (PEM) to trust, instead of those of this machine.
     #[serde(default)]
     ca_file: Option<PathBuf>,
-    /// A proxy that it is reached by. Without it, the environment's `HTTPS_PROXY` and `NO_PROXY` are followed, unless it is on this
-    /// machine.
+    /// The HTTP proxy for requests to it. Default: `HTTPS_PROXY` and `NO_PROXY` of the environment, unless it
+    /// is on this machine or link-local.
     #[serde(default)]
     proxy: Option<String>,
-    /// How long it may take to answer.
+    /// Timeout of a delivery attempt.
     #[serde(default = "timeout", with = "duration")]
     #[schemars(with = "String")]
     timeout: Duration,
-    /// How long a notice is tried, from what it tells of on.
+    /// How long delivery is retried, counted from the event.
     #[serde(default = "give_up_after", with = "duration")]
     #[schemars(with = "String")]
     give_up_after: Duration,
 }
 
-/// Something to hear of.
+/// An event that can be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum On {
-    /// A task has ended, however it came out.
+    /// A task has ended, with any outcome.
     Ended,
-    /// A task asks something and waits for the answer.
+    /// A task has a question and waits for the answer.
     Asks,
 }
 
@@ -75,7 +75,7 @@ enum On {
 enum Secrets {
     /// One.
     One(Secret),
-    /// Several, while one is being replaced.
+    /// Several, during a rotation.
     Several(Vec<Secret>),
 }
 
@@ -95,7 +95,7 @@ fn give_up_after() -> Duration {
     Duration::from_secs(86_400)
 }
 
-/// Reads all of them. `tools` are the names of all tools.
+/// Reads all receivers. `tools` are the names of all tools.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     value: Option<Value>,
@@ -175,7 +175,7 @@ fn receiver(
     })
 }
 
-/// An address by HTTP. What stands there may hold a secret, and is not repeated.
+/// Reads an HTTP URL. It may contain a secret, so messages do not contain it.
 fn address(reader: &mut Reader<'_>, field: &str, text: &str) -> Option<Url> {
     match Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Some(url),

@@ -1,4 +1,4 @@
-//! What a config file may hold about resources and prompts: shapes. The comments become the config's JSON Schema.
+//! The shapes of resources and prompts in a config file. The doc comments become the config's JSON Schema.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,28 +12,29 @@ use crate::catalog::Role;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Resource {
-    /// Its address: a URI such as `runbook://deploy`. With places in it, such as `runbook://{service}/deploy`, there is
-    /// one for each address of that form, and `text` or `file` is a template that may name the places.
+    /// Its URI, such as `runbook://deploy`. With placeholders, such as `runbook://{service}/deploy`, it is a
+    /// template for all URIs of that form, and `text` or `file` may use the placeholders.
     pub uri: String,
     /// A title for people.
     pub title: Option<String>,
     /// What it is and when to read it, for models.
     pub description: Option<String>,
-    /// Its media type. By default it is told from the ending of `file`; a text is `text/plain`.
+    /// Its media type. Default: derived from the extension of `file`; `text/plain` for a text.
     pub mime_type: Option<String>,
-    /// What it holds.
+    /// The content.
     pub text: Option<String>,
-    /// The file that holds it, relative to this file: up to 8 MiB.
+    /// The file with the content, relative to this file: up to 8 MiB.
     pub file: Option<PathBuf>,
-    /// What it holds, in base64.
+    /// The content, in base64.
     pub blob: Option<String>,
     /// Hints about it.
     #[serde(default)]
     pub annotations: Annotations,
-    /// The tools that it belongs to. Their descriptions name it, and a job of theirs that failed links to it.
+    /// The tools that it belongs to. Their descriptions mention it, and a failed job of theirs links to it.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// What the places of its address can hold, by name. A place without a table here can hold anything.
+    /// The accepted values of the placeholders, by name. A placeholder without a table here accepts any
+    /// value.
     #[serde(default)]
     pub places: BTreeMap<String, Place>,
 }
@@ -42,21 +43,21 @@ pub(super) struct Resource {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Annotations {
-    /// Whom it is for: the person, the model, or both.
+    /// The audience: the user, the model, or both.
     pub audience: Vec<Role>,
-    /// How much it matters, from 0 (can be left out) to 1 (must be read).
+    /// The importance, from 0 (optional) to 1 (required).
     #[schemars(range(min = 0, max = 1))]
     pub priority: Option<f64>,
 }
 
-/// What a place in the address of a resource can hold. At most one of the three.
+/// The accepted values of a placeholder. At most one of the three.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Place {
-    /// These values and no others: at any other address there is nothing.
+    /// Only these values: other URIs do not exist.
     #[serde(rename = "enum")]
     pub choices: Option<Vec<String>>,
-    /// Anything; these values are suggested.
+    /// Any value; these are suggested.
     pub suggest: Option<Vec<String>>,
     /// The values of a tool's parameter, as `TOOL.PARAMETER`.
     pub same_as: Option<String>,
@@ -68,12 +69,12 @@ pub(super) struct Place {
 pub(super) struct Prompt {
     /// A title for people.
     pub title: Option<String>,
-    /// What it is for.
+    /// The purpose of the prompt.
     pub description: Option<String>,
-    /// What it takes, in this order. Messages name it: `Release {{ version }}`.
+    /// The arguments, in this order. Messages refer to them: `Release {{ version }}`.
     #[serde(default)]
     pub arguments: Vec<PromptArgument>,
-    /// What it says, in this order.
+    /// The messages, in this order.
     pub messages: Vec<Message>,
 }
 
@@ -85,21 +86,21 @@ pub(super) struct PromptArgument {
     pub name: String,
     /// A title for people.
     pub title: Option<String>,
-    /// What it means. With `same_as` it is the parameter's unless it is said here.
+    /// The meaning of the argument. With `same_as`, the default is the parameter's description.
     pub description: Option<String>,
-    /// Whether it must be given. It must, unless it has a default.
+    /// Whether the argument is required. Default: true, unless it has a default.
     pub required: Option<bool>,
-    /// Its value where none is given.
+    /// The default value.
     pub default: Option<String>,
-    /// What to ask a user who left it out, as in `ask = "Which version?"`: clients of 2026-07-28 that show forms ask.
-    /// From others it must come with the request.
+    /// The question to a user who omits the argument, as in `ask = "Which version?"`. Clients of 2026-07-28
+    /// that support forms show it. Other clients must send the argument.
     pub ask: Option<String>,
-    /// The values that it can have; they are suggested, and others are refused.
+    /// The accepted values, which are also suggested.
     #[serde(rename = "enum")]
     pub choices: Option<Vec<String>>,
-    /// Values to suggest; others are taken too.
+    /// Suggested values; others are accepted, too.
     pub suggest: Option<Vec<String>>,
-    /// It can have the values of a tool's parameter, named as `TOOL.PARAMETER`.
+    /// Accepts the values of a tool's parameter, named as `TOOL.PARAMETER`.
     pub same_as: Option<String>,
 }
 
@@ -107,19 +108,19 @@ pub(super) struct PromptArgument {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Message {
-    /// Who says it.
+    /// The role of the message.
     pub role: Role,
-    /// A template that may name arguments: `Release {{ version }} to {{ env }}.`
+    /// A template that may use arguments: `Release {{ version }} to {{ env }}.`
     pub text: Option<String>,
-    /// The file that holds such a template, relative to this file.
+    /// A file with such a template, relative to this file.
     pub file: Option<PathBuf>,
-    /// The address of a resource that is carried along; may name arguments. Logs and artifacts of tasks have addresses
-    /// too: `taskbridge://tasks/{{ task_id }}/log`.
+    /// The URI of a resource to embed; may use arguments. Logs and artifacts of tasks have URIs, too:
+    /// `taskbridge://tasks/{{ task_id }}/log`.
     pub resource: Option<String>,
-    /// The address of a resource that is linked to; may name arguments.
+    /// The URI of a resource to link; may use arguments.
     pub link: Option<String>,
-    /// A picture: a file, relative to this file.
+    /// An image: a file, relative to this file.
     pub image: Option<PathBuf>,
-    /// A sound: a file, relative to this file.
+    /// An audio clip: a file, relative to this file.
     pub audio: Option<PathBuf>,
 }

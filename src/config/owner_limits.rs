@@ -1,23 +1,24 @@
-//! `[limits.owner]`: how much one owner may have and do. It must not count anything.
+//! `[limits.owner]`: limits per owner. It must not count anything.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How much one owner may have and do. None of it holds for the one user of a server with `mode = "none"`.
+/// Limits per owner. They do not apply to the single user of a server with `mode = "none"`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OwnerLimits {
-    /// Jobs at the same time, over all servers on the store. A call beyond it is refused.
+    /// Maximum number of concurrent jobs, across all servers of the store. Further calls are refused.
     pub max_running: NonZeroU32,
-    /// Tasks that are kept and have not expired. A call beyond it is refused.
+    /// Maximum number of tasks that are kept and have not expired. Further calls are refused.
     pub max_kept: NonZeroU32,
-    /// Bytes of the tasks that are kept and have not expired, with their arguments and results. A call beyond it is refused. Results of
-    /// calls that were accepted before are kept all the same: those of up to `max_running` jobs that run, and of calls that wait for a
-    /// slot, come on top, each as large as its backend lets it be.
+    /// Maximum size of the tasks that are kept and have not expired, in bytes, including arguments and
+    /// results. Further calls are refused. Results of earlier calls are still kept and may exceed it: those
+    /// of up to `max_running` running jobs, and of calls that wait for a slot. The backend limits the size of
+    /// each.
     pub max_bytes: NonZeroU64,
-    /// Calls of tools in a minute, at each server (HTTP 429 beyond it).
+    /// Maximum number of tool calls per minute, per server (HTTP 429 beyond it).
     pub max_calls_per_minute: NonZeroU32,
 }
 

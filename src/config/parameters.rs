@@ -1,4 +1,4 @@
-//! The short form of an input schema: one table per parameter, turned into JSON Schema.
+//! Converts the short form of an input schema, one table per parameter, into JSON Schema.
 
 use serde_json::{Map, Value, json};
 
@@ -9,35 +9,35 @@ use crate::catalog::{FileRule, HEADER_KEYWORD, Schema};
 
 const MIB: u64 = 1024 * 1024;
 
-/// What a parameter became.
+/// The result of reading a parameter.
 pub(super) struct Read {
-    /// Its schema as clients see it.
+    /// Its schema as published to clients.
     pub(super) published: Value,
-    /// Its schema for checking arguments.
+    /// Its schema for argument validation.
     pub(super) checked: Value,
-    /// Whether it must be given.
+    /// Whether it is required.
     pub(super) required: bool,
-    /// Set for a file.
+    /// Set for a parameter of type `file`.
     pub(super) file: Option<FileRule>,
-    /// True for a task.
+    /// True for a parameter of type `task`.
     pub(super) is_task: bool,
 }
 
-/// Turns one parameter into a schema. `None` if something is wrong with it.
+/// Converts one parameter into a schema. Returns `None` if it is invalid.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     field: &str,
     parameter: &Parameter,
     dir: &std::path::Path,
 ) -> Option<Read> {
-    // Of a parameter with a misspelt field no more can be said: that field is missing here.
+    // A misspelt field is missing here, so further checks of the parameter would report false errors.
     if reader.is_clean(field) {
         check_fields(reader, field, parameter, false);
     }
     if !reader.is_clean(field) {
         return None;
     }
-    // What can be asked for may be left out of a call.
+    // A parameter that can be asked for is optional in a call.
     let required = parameter.required.unwrap_or(parameter.default.is_none()) && parameter.ask.is_none();
     if parameter.kind == Some(ParameterType::File) {
         let file = FileRule {
@@ -45,7 +45,7 @@ pub(super) fn read(
             max_bytes: parameter.max_bytes.map_or(MIB, u64::from),
         };
         let published = described(parameter, file.published());
-        // What the published schema says of a file is checked by its rule, in clearer words.
+        // The file's rule validates its content, with clearer messages than its published schema.
         return Some(Read { published, checked: json!({}), required, file: Some(file), is_task: false });
     }
     let is_task = parameter.kind == Some(ParameterType::Task);
@@ -85,7 +85,8 @@ fn described(parameter: &Parameter, mut schema: Map<String, Value>) -> Value {
     Value::Object(schema)
 }
 
-/// What JSON Schema can say of a task's id. Whose it is, and of which backend, is seen when the call is made.
+/// Returns the schema of a task id. The owner and the backend of the task are checked when the tool is
+/// called.
 fn task_id() -> Map<String, Value> {
     [("type", Value::from("string")), ("minLength", Value::from(1)), ("maxLength", Value::from(64))]
         .map(|(rule, value)| (rule.to_owned(), value))
@@ -93,7 +94,7 @@ fn task_id() -> Map<String, Value> {
         .collect()
 }
 
-/// What JSON Schema calls the rules of a parameter.
+/// Returns the constraints of a parameter as JSON Schema.
 fn constraints(parameter: &Parameter) -> Map<String, Value> {
     let mut schema = Map::new();
     let mut rule = |name: &str, value: Option<Value>| {
@@ -120,7 +121,7 @@ fn constraints(parameter: &Parameter) -> Map<String, Value> {
     schema
 }
 
-/// The type that all choices have, if they have one.
+/// Returns the common type of all choices, if there is one.
 fn kind_of(choices: &[Value]) -> Option<&'static str> {
     [
         ("string", Value::is_string as fn(&Value) -> bool),
@@ -132,7 +133,7 @@ fn kind_of(choices: &[Value]) -> Option<&'static str> {
     .map(|(name, _)| name)
 }
 
-/// Which fields go with which type.
+/// Reports fields that do not apply to the type.
 fn check_fields(reader: &mut Reader<'_>, field: &str, parameter: &Parameter, is_item: bool) {
     use ParameterType::{Array, Boolean, File, Integer, Number, String, Task};
     let p = parameter;

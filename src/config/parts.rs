@@ -1,5 +1,5 @@
-//! [`Parts`]: a short form of what a config says, part by part, to tell in which parts another one differs. Only
-//! digests are kept and only names are told, since a part may hold secrets.
+//! [`Parts`]: digests of a config by part, to find the parts in which two configs differ. It keeps only
+//! digests and reports only names, because a part may contain secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use super::source::join;
 
-/// The tables whose members have names that users gave them.
+/// The tables whose members have user-defined names.
 const NAMED: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
 
-/// What can only change when the server is started again: a table, or one field of it.
+/// Settings that only change after a restart: a table, or one field of it.
 const AT_START: [(&str, Option<&str>); 9] = [
     ("server", Some("listen")),
     ("server", Some("drain_for")),
@@ -25,11 +25,11 @@ const AT_START: [(&str, Option<&str>); 9] = [
     ("audit", None),
 ];
 
-/// A short form of each member of each table.
+/// A digest of each member of each table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts(BTreeMap<String, BTreeMap<String, u64>>);
 
-/// In what two configs differ.
+/// The differences between two configs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences(Vec<Difference>);
 
@@ -48,14 +48,14 @@ enum How {
 }
 
 impl Parts {
-    /// The parts of a file. `files` are digests of the files that were read for a field.
+    /// Computes the digests of a file's parts. `files` are digests of the files that a field refers to.
     pub(super) fn of(fields: &Map<String, Value>, files: &[(String, u64)]) -> Self {
         let mut parts = BTreeMap::new();
         for (table, members) in fields {
             let list;
             let members = match members {
                 Value::Object(members) => members,
-                // A list of tables is one part: its members have no names.
+                // A list of tables is one part, because its members have no names.
                 other => {
                     list = Map::from_iter([("all".to_owned(), other.clone())]);
                     &list
@@ -78,17 +78,17 @@ impl Parts {
         Self(parts)
     }
 
-    /// True if it says nothing at all.
+    /// Returns true if the file has no tables.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// True if it has a part of this name.
+    /// Returns true if there is a part of this name.
     pub fn has(&self, table: &str, member: &str) -> bool {
         self.0.get(table).is_some_and(|members| members.contains_key(member))
     }
 
-    /// In what the new config differs from this one.
+    /// Returns the differences between this config and a newer one.
     pub fn differences(&self, new: &Self) -> Differences {
         let tables: BTreeSet<&String> = self.0.keys().chain(new.0.keys()).collect();
         let nothing = BTreeMap::new();
@@ -112,18 +112,18 @@ impl Parts {
 }
 
 impl Differences {
-    /// True if there are none.
+    /// Returns true if there are no differences.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Those that take effect when the server is started again.
+    /// Returns the differences that take effect after a restart.
     #[must_use]
     pub fn at_start(&self) -> Self {
         Self(self.0.iter().filter(|difference| difference.is_at_start()).cloned().collect())
     }
 
-    /// Those that take effect at once.
+    /// Returns the differences that take effect immediately.
     #[must_use]
     pub fn at_once(&self) -> Self {
         Self(self.0.iter().filter(|difference| !difference.is_at_start()).cloned().collect())

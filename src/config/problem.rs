@@ -1,22 +1,22 @@
-//! [`Problem`]: one thing that is wrong with a config file, in words that lead to its mending.
+//! [`Problem`]: one error in a config file, with a message that includes the fix.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// One thing that is wrong with a config file.
+/// One error in a config file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file.
     pub file: PathBuf,
-    /// The line, counted from 1; `None` if it is about the file as a whole.
+    /// The line, counted from 1; `None` if the error is about the whole file.
     pub line: Option<usize>,
-    /// The field, such as `tools.hash_tree.backend`; empty if it is about the file as a whole.
+    /// The field, such as `tools.hash_tree.backend`; empty if the error is about the whole file.
     pub field: String,
-    /// What is wrong with its value, and how to mend it.
+    /// The error and its fix.
     pub message: String,
 }
 
-/// All that is wrong with a config file, in the order of its lines.
+/// All errors in a config file, in the order of their lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -47,7 +47,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// What a reader may have meant: the nearest of the known names, if one is near.
+/// Returns the most similar known name, if one is similar enough to suggest.
 pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -64,7 +64,7 @@ pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// What to say about a name that is not one of the known ones.
+/// Formats the error for an unknown name.
 pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     let hint = nearest(name, known.iter().copied()).map(|near| format!("; did you mean `{near}`?"));
     let choices = match known {

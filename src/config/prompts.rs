@@ -1,4 +1,4 @@
-//! From `[prompts.NAME]` to a prompt: everything that can be found wrong before the server starts.
+//! Reads `[prompts.NAME]` into prompts, and reports all errors that are detectable before the server starts.
 
 use std::path::{Path, PathBuf};
 
@@ -15,16 +15,16 @@ use super::values::{self, Said, Tools};
 use super::{files, problem};
 use crate::catalog::{Argument, Inquiry, Message, Prompt, Prompts, Resources, Says, Values, Wants};
 
-/// What prompts refer to.
+/// The objects that prompts can refer to.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     /// The folder of the config file.
     pub(super) dir: &'a Path,
     /// The tools.
     pub(super) tools: Tools<'a>,
-    /// The resources that were found right.
+    /// The valid resources.
     pub(super) resources: &'a Resources,
-    /// True if all were.
+    /// True if all resources are valid.
     pub(super) all_resources: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn read(reader: &mut Reader<'_>, tables: Map<String, Value>, context:
         if prompt.messages.is_empty() {
             reader.problem(join(&field, "messages"), "it is empty: a prompt says at least one thing");
         }
-        // Of a message with a misspelt field no more can be said: that field is missing here.
+        // A misspelt field is missing here, so further checks of the messages would report false errors.
         if !reader.is_clean(&join(&field, "messages")) {
             continue;
         }
@@ -111,7 +111,7 @@ fn arguments(
     arguments
 }
 
-/// What is asked for arguments that were left out: each has a form of its own, and all come at once.
+/// Returns the questions for omitted arguments: one form each, all in one step.
 fn inquiries(given: &[PromptArgument], read: &[Argument]) -> Vec<Inquiry> {
     let asked = given.iter().zip(read).filter_map(|(given, argument)| Some((given.ask.clone()?, argument)));
     asked
@@ -125,7 +125,7 @@ fn inquiries(given: &[PromptArgument], read: &[Argument]) -> Vec<Inquiry> {
         .collect()
 }
 
-/// What a message says; exactly one of six.
+/// Reads the content of a message: exactly one of six kinds.
 fn says(
     reader: &mut Reader<'_>,
     field: &str,
@@ -174,7 +174,7 @@ fn says(
     Some(Says::Block(Content::Audio { data, mime_type }))
 }
 
-/// An address that names no argument must lead somewhere now.
+/// A URI without arguments must match an existing resource.
 fn check_address(reader: &mut Reader<'_>, field: &str, uri: &str, context: Context<'_>) {
     let leads_somewhere = || context.resources.read(uri, |_| true).is_ok_and(|found| found.is_some());
     if context.all_resources && !uri.contains('{') && !leads_somewhere() {
@@ -188,7 +188,7 @@ fn check_address(reader: &mut Reader<'_>, field: &str, uri: &str, context: Conte
     }
 }
 
-/// The bytes of a file in base64, and its media type, which begins like this.
+/// Returns a file in base64 with its media type, which must begin with `kind`.
 fn media(reader: &mut Reader<'_>, field: &str, path: PathBuf, kind: &str) -> Option<(String, String)> {
     let mime_type = path.to_str().and_then(media_type).filter(|found| found.starts_with(kind));
     let Some(mime_type) = mime_type else {

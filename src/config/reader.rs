@@ -1,4 +1,5 @@
-//! [`Reader`]: turns parts of a file into types and gathers what is wrong, so that one typo does not hide the next.
+//! [`Reader`]: deserializes parts of a file and collects all problems, so that one error does not hide the
+//! next.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
@@ -11,18 +12,18 @@ use super::source::{Source, join};
 use super::sources::Sources;
 use super::words;
 
-/// Reads one file and gathers what is wrong with it.
+/// Reads one file and collects its problems.
 pub(super) struct Reader<'a> {
     source: &'a Source,
     problems: Vec<Problem>,
     sources: Sources,
-    /// What was read for a field, in a short form.
+    /// Digests of the files that were read, by field.
     contents: Vec<(String, u64)>,
-    /// False if secrets are left where they are.
+    /// False if secrets are not read.
     pub(super) reveals_secrets: bool,
 }
 
-/// Why something could not be parsed: the field within it, and words.
+/// A parse error: the field within the parsed value, and a message.
 pub(super) struct Fault {
     pub(super) field: String,
     pub(super) message: String,
@@ -45,41 +46,41 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes a problem of a field.
+    /// Records a problem of a field.
     pub(super) fn problem(&mut self, field: impl Into<String>, message: impl Into<String>) {
         let field = field.into();
         let line = self.source.line(&field);
         self.problems.push(Problem { file: self.source.file.clone(), line, field, message: message.into() });
     }
 
-    /// Notes a file that is about to be read, whether that will go well or not.
+    /// Records a file before it is read, even if reading fails.
     pub(super) fn refers_to(&mut self, file: &Path) {
         self.sources.add(file);
     }
 
-    /// Notes what was read for a field.
+    /// Records the content that was read for a field.
     pub(super) fn has_read(&mut self, field: &str, bytes: &[u8]) {
         let mut hasher = DefaultHasher::new();
         bytes.hash(&mut hasher);
         self.contents.push((field.to_owned(), hasher.finish()));
     }
 
-    /// The files that the config refers to.
+    /// Returns the files that the config refers to.
     pub(super) fn sources(&self) -> &Sources {
         &self.sources
     }
 
-    /// What was read for which field, in a short form.
+    /// Returns the digests of the files that were read, by field.
     pub(super) fn contents(&self) -> &[(String, u64)] {
         &self.contents
     }
 
-    /// The line of a field.
+    /// Returns the line of a field.
     pub(super) fn line(&self, field: &str) -> Option<usize> {
         self.source.line(field)
     }
 
-    /// True if nothing was found wrong so far at this field or within it.
+    /// Returns true if this field and its members have no problems so far.
     pub(super) fn is_clean(&self, field: &str) -> bool {
         !self.problems.iter().any(|problem| {
             problem
@@ -89,7 +90,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// What was read, unless something was wrong with it.
+    /// Returns the value, or all problems if there are any.
     pub(super) fn finish<T>(mut self, read: T) -> Result<T, Problems> {
         if self.problems.is_empty() {
             return Ok(read);
@@ -99,7 +100,7 @@ impl<'a> Reader<'a> {
         Err(Problems(self.problems))
     }
 
-    /// The members of a table. Anything else is a problem, and reads as an empty one.
+    /// Returns the members of a table. Another type is a problem and yields an empty table.
     pub(super) fn table(&mut self, field: &str, value: Option<Value>) -> Map<String, Value> {
         match value {
             None => Map::new(),
@@ -111,24 +112,24 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Says that what is left in a table is unknown.
+    /// Reports the remaining members of a table as unknown fields.
     pub(super) fn leftovers(&mut self, field: &str, left: &Map<String, Value>, known: &[&str]) {
         for name in left.keys() {
             self.problem(join(field, name), unknown("field", name, known));
         }
     }
 
-    /// A table that can be absent.
+    /// Reads an optional table.
     pub(super) fn section<T: DeserializeOwned + Default>(&mut self, field: &str, value: Option<Value>) -> T {
         self.field(field, value).unwrap_or_default()
     }
 
-    /// One field of a type's own. `None` if it is absent or wrong.
+    /// Reads an optional field. Returns `None` if it is absent or invalid.
     pub(super) fn field<T: DeserializeOwned>(&mut self, field: &str, value: Option<Value>) -> Option<T> {
         self.read(field, value?)
     }
 
-    /// A part of the file as a type. `None` if it cannot be read at all.
+    /// Deserializes a part of the file. Returns `None` if it cannot be read at all.
     pub(super) fn read<T: DeserializeOwned>(&mut self, field: &str, value: Value) -> Option<T> {
         self.read_with(field, value, |value| {
             serde_path_to_error::deserialize(value).map_err(|error| {
@@ -139,15 +140,15 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A part of the file through a parser that stops at the first fault: what is wrong is noted, taken out, and the
-    /// rest is parsed again.
+    /// Parses a part of the file with a parser that stops at the first fault. Each fault is recorded and its
+    /// field removed, and the rest is parsed again.
     pub(super) fn read_with<T>(
         &mut self,
         field: &str,
         mut value: Value,
         parse: impl Fn(&Value) -> Result<T, Fault>,
     ) -> Option<T> {
-        // What a missing field follows from: it was taken out here, or its name has a typo.
+        // Names of removed fields, and of the fields that a typo meant. Their absence is no further fault.
         let mut taken_out: Vec<String> = Vec::new();
         loop {
             let fault = match parse(&value) {
@@ -169,9 +170,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Removes the innermost table member that a path leads to or through, and returns its name.
+/// Removes the innermost table member on a path, and returns its name.
 fn take_out(value: &mut Value, path: &str) -> Option<String> {
-    // Items of an array stay where they are, so that the places of the others remain right: their array goes.
+    // Array items are not removed, so that the other indexes stay valid: the whole array is removed.
     let mut path = path;
     while path.ends_with(']') {
         path = &path[..path.rfind('[')?];

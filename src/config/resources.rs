@@ -1,5 +1,5 @@
-//! From `[resources.NAME]` to a resource, or to a template of resources: everything that can be found wrong before the
-//! server starts.
+//! Reads `[resources.NAME]` into resources and resource templates, and reports all errors that are detectable
+//! before the server starts.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::catalog::{
     address,
 };
 
-/// The scheme of the addresses that the server makes itself.
+/// The URI scheme that is reserved for the server.
 const OURS: &str = "taskbridge:";
 
 /// Reads all resources.
@@ -55,7 +55,7 @@ pub(super) fn read(
     Resources::new(fixed, patterns)
 }
 
-/// The rule for the names of tools serves resources and prompts too.
+/// Validates a name. Tools, resources and prompts have the same rule.
 pub(super) fn check_name(reader: &mut Reader<'_>, field: &str, name: &str) {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if name.is_empty() || name.len() > 128 || !name.chars().all(allowed) {
@@ -72,7 +72,7 @@ fn check_tools(reader: &mut Reader<'_>, field: &str, named: &[String], tools: To
     }
 }
 
-/// A resource with an address of its own.
+/// Reads a resource with a fixed URI.
 fn one(
     reader: &mut Reader<'_>,
     field: &str,
@@ -106,7 +106,7 @@ fn one(
     Some(Resource { card: card(name, resource, mime_type, modified), uri, body, tools })
 }
 
-/// A resource for every address of a pattern.
+/// Reads a template for all URIs of a pattern.
 fn template(
     reader: &mut Reader<'_>,
     field: &str,
@@ -149,7 +149,7 @@ fn template(
     Some(ResourceTemplate { card: card(name, resource, mime_type, None), pattern, parameters, text })
 }
 
-/// A template that may name these.
+/// Parses a text template that may only use these names.
 pub(super) fn text_template(
     reader: &mut Reader<'_>,
     field: &str,
@@ -195,7 +195,7 @@ fn place(
     Argument { name: name.to_owned(), title: None, description, required: true, default: None, values, tool }
 }
 
-/// What a resource holds, as it came.
+/// The content of a resource before its media type is known.
 enum Content {
     Text(String),
     Bytes(Vec<u8>),

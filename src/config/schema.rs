@@ -1,4 +1,5 @@
-//! The JSON Schema of config files, for editors: the shapes of this folder and of the compiled-in adapters.
+//! The JSON Schema of config files for editors, built from the shapes of this folder and of the compiled-in
+//! adapters.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +22,7 @@ use super::store::Store;
 use super::telemetry::Telemetry;
 use super::tool_shape::Tool;
 
-/// The JSON Schema 2020-12 of a config file for a program with these adapters.
+/// Generates the JSON Schema 2020-12 of a config file for a program with these adapters.
 pub fn generate(registry: &Registry) -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let mut inlined = BTreeSet::new();
@@ -82,7 +83,7 @@ fn tables(description: &str, each: Value) -> Value {
     json!({"description": description, "type": "object", "additionalProperties": each})
 }
 
-/// What a reference stands for, so that fields can be added to it. Its name is added to `inlined`.
+/// Resolves a reference, so that fields can be added to its schema. Adds its name to `inlined`.
 fn whole(
     schema: &Value,
     generator: &mut SchemaGenerator,
@@ -96,7 +97,7 @@ fn whole(
     whole.unwrap_or(schema).as_object().cloned().unwrap_or_default()
 }
 
-/// Takes null out of a schema: TOML has none, so an optional field is just left out.
+/// Removes null from a schema: TOML has none, so an optional field is omitted.
 fn without_null(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(without_null),
@@ -123,7 +124,7 @@ fn without_null(schema: &mut Value) {
     }
 }
 
-/// What an adapter reads of a backend, with what the server reads.
+/// Combines the adapter's fields of a backend with the server's own fields.
 fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Value {
     let own = [
         ("kind", json!({"const": kind, "description": "The kind of engine."})),
@@ -152,7 +153,7 @@ fn backend(kind: &str, one_machine: bool, mut schema: Map<String, Value>) -> Val
     Value::Object(schema)
 }
 
-/// Adds to an adapter's table of what is discovered what the server reads there.
+/// Adds the server's own fields to an adapter's `discover` table.
 fn discover(
     backend: &mut Map<String, Value>,
     generator: &mut SchemaGenerator,
@@ -162,7 +163,7 @@ fn discover(
     else {
         return;
     };
-    // It can be left out, and so it is a choice between a table and nothing.
+    // An optional field is a choice between a table and null.
     let table = field.pointer("/anyOf/0").unwrap_or(field).clone();
     let mut table = whole(&table, generator, inlined);
     let own = shape::<Discover>(generator);
@@ -177,7 +178,7 @@ fn discover(
     *field = Value::Object(table);
 }
 
-/// A tool, with the targets of all adapters.
+/// Returns the schema of a tool, with the targets of all adapters.
 fn tool(registry: &Registry, generator: &mut SchemaGenerator, inlined: &mut BTreeSet<String>) -> Value {
     let schema = shape::<Tool>(generator);
     let mut tool = whole(&schema, generator, inlined);

@@ -1,4 +1,4 @@
-//! `[seal]`: the keys that seal what clients hold and what rows hide. It must not show one.
+//! `[seal]`: the keys that seal ids for clients and sensitive values in rows. It must not print a key.
 
 use std::fmt;
 use std::path::Path;
@@ -11,16 +11,16 @@ use super::reader::Reader;
 use super::secret::Secret;
 use crate::seal::Key;
 
-/// The fewest characters of a key. In hexadecimal they hold 128 bits.
+/// Minimum key length in characters. In hexadecimal, 32 characters are 128 bits.
 const SHORTEST: usize = 32;
 
-/// What seals the ids and cursors that clients hold, and what is sensitive in a row.
+/// The keys that seal ids and cursors for clients, and sensitive values in rows.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Seal {
-    /// The keys: the first seals, and each opens. All servers of a store need the same ones. Each is a long random text
-    /// (`openssl rand -hex 32`), `{ env = "NAME" }`, `{ file = "PATH" }`, or `{ from = "store" }` for the key that the store
-    /// keeps. Without any, it is that one alone.
+    /// The keys: the first one seals, all of them open. All servers of a store need the same keys. Each is a
+    /// long random text (`openssl rand -hex 32`), `{ env = "NAME" }` or `{ file = "PATH" }`.
+    /// `{ from = "store" }` is the store's own key, which is the default.
     #[serde(deserialize_with = "list")]
     #[schemars(with = "Option<Vec<Listed>>")]
     keys: Option<Vec<Listed>>,
@@ -33,16 +33,16 @@ pub(super) struct Seal {
     expecting = "it is no text, no { env = \"NAME\" }, no { file = \"PATH\" } and no { from = \"store\" }"
 )]
 enum Listed {
-    /// One that only the servers know.
+    /// A secret that only the servers know.
     Secret(Secret),
-    /// The one that the store keeps.
+    /// The store's own key.
     Kept(Kept),
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Kept {
-    /// Who keeps it.
+    /// The source of the key.
     #[serde(rename = "from")]
     _from: Keeper,
 }
@@ -50,7 +50,7 @@ struct Kept {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Keeper {
-    /// The store: the key is made when the first server starts.
+    /// The store: the first server generates the key.
     Store,
 }
 
@@ -58,7 +58,7 @@ fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Listed>>, D::Er
     from.deserialize_any(List).map(Some)
 }
 
-/// Reads a list. What stands in its place may be a key, so it is not repeated.
+/// Deserializes a list. Another value may be a key, so messages do not contain it.
 struct List;
 
 impl<'de> Visitor<'de> for List {
@@ -81,7 +81,7 @@ impl<'de> Visitor<'de> for List {
     }
 }
 
-/// The keys. Without any it is the store's own.
+/// Reads the keys. An empty result means the store's own key.
 pub(super) fn keys(reader: &mut Reader<'_>, seal: &Seal, dir: &Path) -> Vec<Key> {
     let Some(listed) = &seal.keys else { return Vec::new() };
     if listed.is_empty() {

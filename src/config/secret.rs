@@ -1,4 +1,4 @@
-//! [`Secret`]: a text that must not be shown, or where it is to be found. What is wrong with one is told without it.
+//! [`Secret`]: a secret value, or a reference to one. Error messages never contain the value.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,29 +9,29 @@ use serde::Deserialize;
 use super::reader::Reader;
 use super::{files, locate};
 
-/// A text that must not be shown: as it is, or where it is to be found.
+/// A secret: the value itself, or a reference to it.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "it is no text, no { env = \"NAME\" } and no { file = \"PATH\" }")]
 pub(super) enum Secret {
-    /// The text itself.
+    /// The value itself.
     Plain(String),
-    /// The environment variable that holds it.
+    /// An environment variable with the value.
     Env(Env),
-    /// The file that holds it.
+    /// A file with the value.
     File(File),
 }
 
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Env {
-    /// The environment variable that holds it.
+    /// The environment variable with the value.
     env: String,
 }
 
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
-    /// The file that holds it, and nothing else; a relative path starts at the folder of this config file.
+    /// The file that contains only the value; a relative path starts at the folder of this config file.
     file: PathBuf,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The secret itself. `None` if it cannot be read, or if a config is checked without its secrets.
+    /// Returns the value. `None` if it cannot be read, or if the config is checked without secrets.
     pub(super) fn reveal(&self, reader: &mut Reader<'_>, field: &str, dir: &Path) -> Option<String> {
         if !reader.reveals_secrets {
             return None;

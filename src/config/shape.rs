@@ -1,4 +1,5 @@
-//! What a config file may hold, tools apart: shapes and defaults. The comments become the config's JSON Schema.
+//! The shapes and defaults of a config file, except for tools. The doc comments become the config's JSON
+//! Schema.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -15,68 +16,67 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Where the server listens, and the bounds of what it answers. Durations are written as `25s`, `5m`, `1h 30m`, `7d`.
+/// Listen address and request settings. Durations are written as `25s`, `5m`, `1h 30m`, `7d`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Server {
-    /// The address and port. One that other machines can reach is refused unless `[auth]` tells callers apart. A change
-    /// takes effect when the server is started again.
+    /// The address and port. An address that other machines can reach requires authentication in `[auth]`.
+    /// Changes take effect after a restart.
     #[serde(deserialize_with = "address")]
     #[schemars(with = "String")]
     pub listen: SocketAddr,
-    /// By what connections are secured. Without it the server speaks plain HTTP, and what others can reach needs a proxy
-    /// before it that speaks TLS.
+    /// TLS settings. Without them the server uses plain HTTP, and remote access needs a proxy that terminates
+    /// TLS.
     pub(super) tls: Option<TlsTable>,
-    /// Proxies before this server, as addresses or networks such as `10.0.0.0/8`: what they say in `X-Forwarded-For` is
-    /// believed, and their connections are not counted by address.
+    /// Trusted proxies, as addresses or networks such as `10.0.0.0/8`: their `X-Forwarded-For` is used, and
+    /// their connections do not count against limits per address.
     #[schemars(with = "Vec<String>")]
     pub trusted_proxies: Vec<Network>,
-    /// Web pages that may call the server, beside those of this machine: their origins, such as
-    /// `https://app.example.com`. A request from any other page is refused.
+    /// Origins of web pages that may call the server, such as `https://app.example.com`, in addition to pages
+    /// of this machine. Requests from other pages are refused.
     pub allowed_origins: Vec<String>,
-    /// Names in `Host` headers that are accepted beside the loopback names, such as `bridge.example.com`. Any other is refused,
-    /// unless none is named here and the server listens on another address than loopback.
+    /// Accepted `Host` names in addition to the loopback names, such as `bridge.example.com`. Others are
+    /// refused. If the list is empty and the server does not listen on loopback, all are accepted.
     pub allowed_hosts: Vec<String>,
-    /// How long a plain call waits for its job before it answers with the task instead. Hosts give up after 30 to 60
-    /// seconds.
+    /// How long a plain call waits for its job before it returns the task instead. Hosts time out after 30 to
+    /// 60 seconds.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub call_budget: Duration,
-    /// How long a call waits for its job before it answers with a task, to a client that holds tasks by the extension
-    /// of 2026-07-28. A job that ends within it needs no task.
+    /// How long a call waits for its job before it returns a task, for clients with the tasks extension of
+    /// 2026-07-28. A job that ends earlier needs no task.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub quick_wait: Duration,
-    /// How often a plain call reports progress while it waits.
+    /// Interval of progress reports while a plain call waits.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub progress_every: Duration,
     /// When the companion tools (`task_wait`, ...) are listed.
     pub companion_tools: CompanionTools,
-    /// Entries on one page of a list. Many clients read the first page only. (The tool `task_list` gives a model 50 tasks at
-    /// most.)
+    /// Page size of lists. Many clients read only the first page. (The tool `task_list` returns at most 50
+    /// tasks to a model.)
     pub page_size: NonZeroUsize,
-    /// The largest request body, in bytes.
+    /// Maximum size of a request body, in bytes.
     pub max_body_bytes: NonZeroUsize,
-    /// How long a session id is good for.
+    /// Lifetime of a session id.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub session_lifetime: Duration,
-    /// The most bytes of a log in one answer.
+    /// Maximum size of a log in one response, in bytes.
     pub max_log_bytes: NonZeroUsize,
-    /// The largest artifact that can be read through the server, in bytes.
+    /// Maximum size of an artifact that can be read through the server, in bytes.
     pub max_artifact_bytes: u64,
-    /// Polls, completions, and what a session sets (its log level, its subscriptions), of one owner in a second, beyond which
-    /// they are slowed down, and in the end refused (of one address, where callers are not told apart). Messages that are no
-    /// requests, and ends of sessions, are counted likewise, by themselves.
+    /// Rate limit per owner (per client address, for anonymous callers) of polls, completions and session
+    /// settings (log level, subscriptions), per second. Beyond it, requests are delayed, and finally refused.
+    /// Messages without a response and session ends have a separate limit of the same size.
     pub max_polls_per_second: NonZeroU32,
-    /// How long a server that was told to stop goes on as before, while `/readyz` says that it stops: a load balancer
-    /// needs some seconds to send requests elsewhere.
+    /// How long a stopping server continues to serve while `/readyz` reports that it stops: a load balancer
+    /// needs some seconds to redirect requests.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub drain_for: Duration,
-    /// How long a stopping server lets requests and engine calls finish. A change takes effect when the server is
-    /// started again.
+    /// How long a stopping server waits for requests and engine calls. Changes take effect after a restart.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub stop_within: Duration,
@@ -86,12 +86,12 @@ pub struct Server {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CompanionTools {
-    /// To clients that cannot hold tasks by the protocol itself.
+    /// For clients that do not support tasks in the protocol.
     #[default]
     Auto,
-    /// To all clients.
+    /// For all clients.
     Always,
-    /// To none.
+    /// For no client.
     Never,
 }
 
@@ -120,7 +120,7 @@ impl Default for Server {
     }
 }
 
-/// An address, or all of a network.
+/// An address or a network.
 #[derive(Clone, Copy, Debug)]
 pub struct Network(pub IpNet);
 
@@ -145,25 +145,25 @@ fn address<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
     })
 }
 
-/// What the server says about its own work, on standard error. A change takes effect when the server is started again.
+/// The server log on standard error. Changes take effect after a restart.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
-    /// What is written: `error`, `warn`, `info`, `debug`, `trace`, or a list such as `info,taskbridge::store=debug`.
-    /// `$TASKBRIDGE_LOG` wins over it.
+    /// The log filter: `error`, `warn`, `info`, `debug`, `trace`, or a list such as
+    /// `info,taskbridge::store=debug`. The `$TASKBRIDGE_LOG` variable overrides it.
     pub filter: String,
-    /// How it is written.
+    /// The log format.
     pub format: LogFormat,
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// For people.
+    /// Human-readable text.
     #[default]
     Text,
-    /// One JSON object on each line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -173,24 +173,24 @@ impl Default for Log {
     }
 }
 
-/// How jobs are watched. A change takes effect when the server is started again.
+/// How jobs are polled. Changes take effect after a restart.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Reconciler {
-    /// How long one process may work on a task before another may take over. Every call to an engine is given up
-    /// before that.
+    /// Lease duration: how long one process may work on a task before another may take over. Every engine
+    /// call times out earlier.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub lease: Duration,
-    /// The shortest time between two looks at a job.
+    /// The shortest interval between polls of a job.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub quickest_look: Duration,
-    /// The longest.
+    /// The longest interval.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub slowest_look: Duration,
-    /// The most calls to one backend at the same time.
+    /// Maximum number of concurrent calls to one backend.
     pub max_concurrent_calls: NonZeroUsize,
 }
 
@@ -205,23 +205,23 @@ impl Default for Reconciler {
     }
 }
 
-/// How long tasks are kept. A tool may have its own `keep_result`.
+/// Retention of tasks. A tool may set its own `keep_result`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Lifetime {
-    /// The lifetime of a task whose client asks for none, from its creation.
+    /// The lifetime of a task from its creation, if the client requests none.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub default_ttl: Duration,
-    /// The shortest lifetime that a client can ask for.
+    /// The shortest lifetime that a client can request.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub min_ttl: Duration,
-    /// The longest.
+    /// The longest lifetime.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub max_ttl: Duration,
-    /// How long a result is kept after the job's end, whatever lifetime was asked for.
+    /// Minimum retention of a result after the end of the job, for any requested lifetime.
     #[serde(with = "duration")]
     #[schemars(with = "String")]
     pub keep_result: Duration,
@@ -233,11 +233,11 @@ impl Default for Lifetime {
     }
 }
 
-/// Tools of one group share a limit: deploys to production, one at a time.
+/// A limit that several tools share, such as one production deployment at a time.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ConcurrencyGroup {
-    /// The most jobs of the group at the same time.
+    /// Maximum number of concurrent jobs of the group.
     pub limit: NonZeroU32,
 }
 

@@ -1,5 +1,5 @@
-//! Slots: the counted places that a tool's jobs take while they may run. Every limit of the config is one slot, named by
-//! what has the limit.
+//! Slots: the concurrency limits that a tool's jobs count against. Every limit of the config is one slot,
+//! with the name of the object that has the limit.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -10,7 +10,7 @@ use super::shape::ConcurrencyGroup;
 use super::tool_shape::Tool;
 use crate::tasks::slots::{OF_OWNER, OF_OWNER_BY_TOOL};
 
-/// The slots of a tool's jobs, and the most jobs that may hold each of them.
+/// Returns the slots of a tool's jobs with their limits.
 pub(super) fn of(
     name: &str,
     tool: &Tool,
@@ -31,15 +31,15 @@ pub(super) fn of(
     slots
 }
 
-/// The slots of a tool's jobs in the name of their owner, up to that name, and the most jobs that may hold each.
+/// Returns the slots of a tool's jobs per owner, without the owner's name, with their limits.
 pub(super) fn of_owner(name: &str, tool: &Tool, owner: &OwnerLimits) -> Vec<(String, u32)> {
     let by_tool =
         tool.max_running_per_owner.map(|most| (format!("tool:{name}{OF_OWNER_BY_TOOL}"), most.get()));
     std::iter::once((OF_OWNER.to_owned(), owner.max_running.get())).chain(by_tool).collect()
 }
 
-/// The limits of all that can have one, whether a tool uses it or not: a task may still hold or wait for a slot that its
-/// tool has no more. `None` is no limit.
+/// Returns the limits of all possible slots, used or not: a task may still occupy or wait for a slot that its
+/// tool no longer has. `None` is unlimited.
 pub(super) fn limits<'a>(
     used: impl IntoIterator<Item = (String, u32)>,
     tools: impl IntoIterator<Item = &'a str>,

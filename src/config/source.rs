@@ -1,4 +1,4 @@
-//! A TOML file as JSON, with the line of every field. It must not know what the fields mean.
+//! Parses a TOML file into JSON, with the line of every field. It must not know what the fields mean.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,23 +21,23 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Parses a file's text.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// All that is not TOML in it.
+    /// If the text is not valid TOML: all its errors.
     pub(super) fn parse(file: &Path, text: &str) -> Result<Self, Problems> {
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut parsing = Parsing { file, text, lines: HashMap::new(), problems: Vec::new() };
         for error in errors {
             if error.message().starts_with("duplicate key") {
-                // What was read so far has the first of the two.
+                // The fields that were read so far contain the first of the two.
                 if parsing.lines.is_empty() {
                     parsing.table("", table.get_ref());
                 }
                 parsing.twice(error.span());
                 continue;
             }
-            // The parser asks for a text where nothing is.
+            // For an empty value, the parser reports an unquoted string.
             let nothing = error.span().and_then(|span| text.get(span)).is_some_and(|at| at.trim().is_empty());
             let message = match nothing && error.message().starts_with("string values must be quoted") {
                 true => words::of_toml("missing value"),
@@ -57,12 +57,12 @@ impl Source {
         }
     }
 
-    /// Fields that are read without a file, from what is named here.
+    /// Creates a source without a file or fields. `origin` names it in messages.
     pub(super) fn without_file(origin: String) -> Self {
         Self { file: PathBuf::from(origin), fields: Map::new(), lines: HashMap::new() }
     }
 
-    /// The line of a field, or of what it would stand in.
+    /// Returns the line of a field, or of its closest parent.
     pub(super) fn line(&self, field: &str) -> Option<usize> {
         let mut path = field;
         loop {
@@ -74,7 +74,7 @@ impl Source {
     }
 }
 
-/// The path of a member: `parent.key`.
+/// Returns the path of a member: `parent.key`.
 pub(super) fn join(parent: &str, key: &str) -> String {
     let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
     let key = if bare { key.to_owned() } else { Value::from(key).to_string() };
@@ -98,7 +98,7 @@ impl Parsing<'_> {
         1 + self.text.as_bytes()[..at.min(self.text.len())].iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// Says that a name is written twice, and where it is written first.
+    /// Reports a duplicate key, with the line of its first occurrence.
     fn twice(&mut self, span: Option<Range<usize>>) {
         let line = span.clone().map_or(1, |span| self.line(span.start));
         let key = span.and_then(|span| self.text.get(span)).unwrap_or_default().trim();
@@ -116,7 +116,7 @@ impl Parsing<'_> {
         self.problems.push(Problem { file: self.file.to_owned(), line: Some(line), field, message });
     }
 
-    /// The path of a key in this line, by the header of a table above it. Empty if it cannot be told.
+    /// Returns the path of a key in this line, from the table header above it.
     fn path_of(&self, line: usize, key: &str) -> String {
         let above: Vec<&str> = self.text.lines().take(line).map(str::trim).collect();
         let Some(at) = above.iter().rposition(|line| line.starts_with('[')) else { return key.to_owned() };

@@ -1,55 +1,56 @@
-//! [`Sources`]: the files that a config was read from, and whether they are others by now. A file is told by what the
-//! system says of it, with all links followed: so it is another when it was written, when a new one was moved into its
-//! place, and when a link on the way to it leads elsewhere. It must not read what is in them.
+//! [`Sources`]: the files that a config was read from, and their state for change detection. The state is the
+//! file's metadata after symlinks are resolved. So it changes when the file is written, when a new file
+//! replaces it, and when a symlink on its path changes its target. This module must not read file contents.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files at one moment.
+/// Files with their state at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources(Vec<(PathBuf, Option<Stamp>)>);
 
-/// A file as the system knows it.
+/// The state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
-    /// Seconds and nanoseconds.
+    /// Modification time: seconds and nanoseconds.
     written: (i64, i64),
-    /// The same, of its owner and mode too: one that could not be read perhaps can be now.
+    /// Status change time, which includes owner and mode: an unreadable file may have become readable.
     changed: (i64, i64),
 }
 
 impl Sources {
-    /// Adds a file as it is now. To be called before it is read, so that what changes meanwhile is seen later.
+    /// Adds a file with its current state. Call it before the file is read, so that a concurrent change is
+    /// detected later.
     pub(super) fn add(&mut self, file: &Path) {
         if !self.0.iter().any(|(known, _)| known == file) {
             self.0.push((file.to_owned(), Stamp::of(file)));
         }
     }
 
-    /// Adds others, as they were.
+    /// Adds other files with their recorded state.
     pub(super) fn extend(&mut self, others: &Self) {
         let new = others.0.iter().filter(|(file, _)| !self.files().any(|known| known == file));
         let new: Vec<_> = new.cloned().collect();
         self.0.extend(new);
     }
 
-    /// The same files as they are now.
+    /// Returns the same files with their current state.
     #[must_use]
     pub fn now(&self) -> Self {
         Self(self.0.iter().map(|(file, _)| (file.clone(), Stamp::of(file))).collect())
     }
 
-    /// The files.
+    /// Returns the paths of the files.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(|(file, _)| file.as_path())
     }
 }
 
 impl Stamp {
-    /// `None` if it is not there, or out of reach.
+    /// Returns the state of a file. `None` if the file does not exist or is not accessible.
     fn of(file: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(file).ok()?;
         Some(Self {

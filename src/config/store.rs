@@ -1,4 +1,4 @@
-//! `[store]`: where tasks are kept. It must not connect to anything.
+//! `[store]`: the database that contains the tasks. It must not connect to anything.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -13,41 +13,42 @@ use super::secret::Secret;
 use super::{duration, files};
 use crate::store::postgres::{Place, Wrong};
 
-/// Where tasks are kept.
+/// The store of tasks.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Store {
     /// The kind of store.
     kind: StoreKind,
-    /// With `kind = "sqlite"`: the database file; a relative path starts at the folder of this config file. Without it,
-    /// it is `taskbridge/taskbridge.db` under `$XDG_STATE_HOME`, or under `~/.local/state`.
+    /// With `kind = "sqlite"`: the database file; a relative path starts at the folder of this config file.
+    /// Default: `taskbridge/taskbridge.db` under `$XDG_STATE_HOME`, or under `~/.local/state`.
     path: Option<PathBuf>,
-    /// With `kind = "postgres"`: the address of the database, `postgres://USER@HOST:PORT/DATABASE`.
+    /// With `kind = "postgres"`: the URL of the database, `postgres://USER@HOST:PORT/DATABASE`.
     url: Option<Secret>,
-    /// With `kind = "postgres"`: the password, if the address does not hold it.
+    /// With `kind = "postgres"`: the password, if the URL does not contain it.
     password: Option<Secret>,
-    /// With `kind = "postgres"`: whether the connection is encrypted, and the server's certificate checked. Without it
-    /// that is so unless the database is on this machine.
+    /// With `kind = "postgres"`: whether TLS is used and the server's certificate is verified. Default: true,
+    /// unless the database is on this machine.
     tls: Option<bool>,
-    /// With `kind = "postgres"`: a file of certificates (PEM) of authorities to trust, in place of this machine's.
+    /// With `kind = "postgres"`: a file of CA certificates (PEM) to trust, instead of those of this machine.
     ca_file: Option<PathBuf>,
-    /// With `kind = "postgres"`: the schema in that database [default: `taskbridge`]. It is made if it is not there.
+    /// With `kind = "postgres"`: the database schema [default: `taskbridge`]. It is created if it does not
+    /// exist.
     schema: Option<String>,
-    /// With `kind = "postgres"`: the most connections of this process to the database, beside one that listens
-    /// [default: 16].
+    /// With `kind = "postgres"`: maximum number of database connections of this process, not counting one for
+    /// notifications [default: 16].
     max_connections: Option<NonZeroUsize>,
-    /// With `kind = "postgres"`: who brings the schema up to date.
+    /// With `kind = "postgres"`: how schema migrations run.
     migrate: Option<Migrate>,
-    /// How long it is kept what happened to each task; `"0s"`: not at all [default: 7d].
+    /// Retention of task histories; `"0s"` disables them [default: 7d].
     #[serde(deserialize_with = "duration::optional")]
     #[schemars(with = "Option<String>")]
     history: Option<Duration>,
-    /// Where backends keep what is theirs on this machine. Without it, it is the folder `backends` beside the database
-    /// file, or `taskbridge/backends` where state is kept.
+    /// The folder for backend data on this machine. Default: `backends` next to the database file, or
+    /// `taskbridge/backends` in the state folder.
     backends_dir: Option<PathBuf>,
 }
 
-/// How long what happened to tasks is kept, unless the config says otherwise.
+/// Default retention of task histories.
 const HISTORY: Duration = Duration::from_secs(7 * 86_400);
 
 /// The kinds of stores.
@@ -61,24 +62,24 @@ enum StoreKind {
     Postgres,
 }
 
-/// Who brings the schema up to date.
+/// How schema migrations run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Migrate {
-    /// Each server, when it starts (the default).
+    /// Each server migrates when it starts (the default).
     Auto,
-    /// Somebody, with `taskbridge migrate`.
+    /// An operator runs `taskbridge migrate`.
     Manual,
 }
 
-/// Where tasks are kept, and where backends keep what is theirs. All paths are absolute.
+/// The resolved store settings. All paths are absolute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorePlace {
     /// The database.
     pub database: Database,
-    /// The folder for what backends keep.
+    /// The folder for backend data.
     pub backends_dir: PathBuf,
-    /// How long what happened to tasks is kept; nothing is if it is zero.
+    /// Retention of task histories; zero disables them.
     pub history: Duration,
 }
 
@@ -91,7 +92,7 @@ pub enum Database {
     Postgres(Place),
 }
 
-/// Where it is, for people. There is no secret in it.
+/// The location for messages. It contains no secret.
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,13 +103,13 @@ impl fmt::Display for Database {
 }
 
 impl Store {
-    /// True if servers on several machines can use it.
+    /// Returns true if servers on several machines can use it.
     pub(super) fn is_shared(&self) -> bool {
         self.kind == StoreKind::Postgres
     }
 }
 
-/// Where the store is. Without a folder for state the place is empty, and that is a problem.
+/// Resolves the store settings. Without a state folder the path is empty, which is reported as a problem.
 pub(super) fn place(
     reader: &mut Reader<'_>,
     store: Store,
@@ -139,7 +140,7 @@ pub(super) fn place(
             let backends_dir = backends_dir
                 .or_else(|| state.map(|state| state.join("backends")))
                 .unwrap_or_else(|| unknown(reader, "backends_dir"));
-            // Where it is wrong, that is a problem, and nothing comes of this config.
+            // On an error the problem is recorded, so this placeholder is never used.
             let database = postgres(reader, store, dir)
                 .map_or_else(|| Database::Sqlite(PathBuf::new()), Database::Postgres);
             StorePlace { database, backends_dir, history }
@@ -147,7 +148,7 @@ pub(super) fn place(
     }
 }
 
-/// Fields of the other kind.
+/// Reports fields that belong to the other kind.
 fn misplaced(reader: &mut Reader<'_>, store: &Store) {
     let of_postgres = [
         ("url", store.url.is_some()),

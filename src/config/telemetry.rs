@@ -1,4 +1,4 @@
-//! `[telemetry]`: whether spans are sent to a collector, and where. It must not show what headers hold.
+//! `[telemetry]`: the export of spans to a collector. It must not print header values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,24 +12,27 @@ use super::locate;
 use super::reader::Reader;
 use super::secret::Secret;
 
-/// The variable that names the collector where the config does not.
+/// The variable with the collector URL if the config has none.
 const OTLP_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// Where a collector takes spans, below its address.
+/// Path of the collector's traces endpoint.
 const PATH: &str = "/v1/traces";
 
-/// Spans for distributed tracing, sent to an OpenTelemetry collector by OTLP over HTTP: from a client's request, by its
-/// `traceparent`, to the call of the engine, which is handed its place. A change takes effect when the server is started again.
+/// Distributed tracing: spans are exported to an OpenTelemetry collector by OTLP over HTTP. They range from a
+/// client's request (with its `traceparent`) to the engine call, which gets the trace context. Changes take
+/// effect after a restart.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Telemetry {
-    /// The collector, such as `http://127.0.0.1:4318`; `/v1/traces` is added where it is not there. Without it, and without
-    /// `$OTEL_EXPORTER_OTLP_ENDPOINT`, nothing is sent.
+    /// The collector URL, such as `http://127.0.0.1:4318`; `/v1/traces` is appended if missing. Without it,
+    /// and without `$OTEL_EXPORTER_OTLP_ENDPOINT`, nothing is sent.
     otlp: Option<String>,
-    /// Headers that the collector wants, such as `authorization`. A value is a text, `{ env = "NAME" }` or `{ file = "PATH" }`.
+    /// Headers for the collector, such as `authorization`. A value is a text, `{ env = "NAME" }` or
+    /// `{ file = "PATH" }`.
     headers: BTreeMap<String, Secret>,
-    /// How this server is called there.
+    /// The service name of this server.
     service_name: String,
-    /// The part that is kept of the traces that begin here, from 0 to 1. Whether a client's trace is kept, its `traceparent` says.
+    /// The sampling rate of traces that start here, from 0 to 1. A client's `traceparent` decides for its own
+    /// trace.
     sample: f64,
 }
 
@@ -40,27 +43,27 @@ impl Default for Telemetry {
     }
 }
 
-/// Where spans are sent.
+/// The settings of the trace export.
 #[derive(Clone)]
 pub struct Traces {
-    /// Where.
+    /// The endpoint URL.
     pub to: Url,
-    /// What is sent with them.
+    /// Headers of the requests.
     pub headers: Vec<(String, String)>,
-    /// How this server is called there.
+    /// The service name of this server.
     pub service: String,
-    /// The part that is kept of the traces that begin here.
+    /// The sampling rate of traces that start here.
     pub sample: f64,
 }
 
-/// Headers hold secrets, and an address may.
+/// Headers contain secrets, and the URL may.
 impl fmt::Debug for Traces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Traces").field("at", &self.to.origin().ascii_serialization()).finish_non_exhaustive()
     }
 }
 
-/// Where spans are sent, if they are.
+/// Validates and converts the table. Returns `None` if nothing is exported.
 pub(super) fn traces(reader: &mut Reader<'_>, telemetry: &Telemetry, dir: &Path) -> Option<Traces> {
     let Telemetry { otlp, headers, service_name, sample } = telemetry;
     if !(0.0..=1.0).contains(sample) {

@@ -1,4 +1,4 @@
-//! Every kind of mistake, with the exact words that lead to its mending.
+//! Tests of config errors: every kind of mistake with its exact message.
 
 mod access;
 mod addresses;
@@ -27,12 +27,12 @@ fn words(text: &str) -> String {
     read(text).expect_err("the config is wrong").to_string()
 }
 
-/// A config with one sound backend and this behind it.
+/// Returns the problems of a config with a valid backend, followed by this text.
 fn with_backend(rest: &str) -> String {
     words(&format!("[backends.here]\nkind = \"sim\"\n{rest}"))
 }
 
-/// A config with one tool that has this in it, from line 6 on.
+/// Returns the problems of a config with a tool that contains this text, from line 6 on.
 fn with_tool(rest: &str) -> String {
     with_backend(&format!("[tools.t]\nbackend = \"here\"\ntarget = {{}}\n{rest}"))
 }
@@ -316,7 +316,7 @@ fn mistakes_in_the_servers_own_tables() {
     }
 }
 
-/// A depth that rows cannot keep is capped, and said.
+/// A depth that rows cannot store is capped, with a warning.
 #[test]
 fn deep_message_limit_is_capped() {
     let config = read("[limits]\nmax_json_depth = 127\n").unwrap();

@@ -1,4 +1,4 @@
-//! `[server.tls]`: the certificate by which connections are secured, and what is asked of clients. It must not show the key.
+//! `[server.tls]`: the server certificate, and the policy for client certificates. It must not print the key.
 
 use std::path::Path;
 
@@ -11,42 +11,44 @@ use crate::mcp::http::{ClientCertificates, Tls, TlsError};
 
 const FIELD: &str = "server.tls";
 
-/// TLS (1.2 and 1.3), by a certificate of the server's own. Files are read again when they change; a certificate that cannot
-/// be used leaves the one before in force.
+/// TLS (1.2 and 1.3) with the server's own certificate. Changed files are reloaded; an invalid certificate
+/// leaves the previous one in force.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TlsTable {
-    /// The server's certificate, followed by those that vouch for it (PEM): `{ file = "PATH" }` or `{ env = "NAME" }`.
+    /// The server certificate, followed by its intermediates (PEM): `{ file = "PATH" }` or
+    /// `{ env = "NAME" }`.
     certificate: Secret,
     /// Its private key (PEM, unencrypted): `{ file = "PATH" }` or `{ env = "NAME" }`.
     key: Secret,
-    /// Certificates of authorities (PEM) that clients' certificates are held against. Such a certificate lets somebody
-    /// connect; whom it stands for is said by `[[auth.certificates]]`, or else by a key or a token.
+    /// CA certificates (PEM) that verify client certificates. A verified certificate only permits the
+    /// connection. The caller is identified by `[[auth.certificates]]`, or else by a key or token.
     client_ca: Option<Secret>,
-    /// Whether a client must show one.
+    /// Whether clients must present a certificate.
     #[serde(default)]
     client_certificates: Wanted,
 }
 
-/// Whether a client must show a certificate.
+/// Whether clients must present a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Wanted {
-    /// One that shows none is served as well, if `[auth]` lets it in by other means. One that shows a wrong one is not.
+    /// A client without a certificate is accepted if `[auth]` identifies it by other means. An invalid
+    /// certificate is refused.
     Optional,
-    /// One that shows none is not served.
+    /// A client without a certificate is refused.
     #[default]
     Required,
 }
 
 impl TlsTable {
-    /// Whether clients' certificates are held against anything.
+    /// Returns true if client certificates are verified.
     pub(super) fn asks_clients(&self) -> bool {
         self.client_ca.is_some()
     }
 }
 
-/// What connections are secured by.
+/// Reads the TLS settings.
 pub(super) fn read(reader: &mut Reader<'_>, table: Option<&TlsTable>, dir: &Path) -> Option<Tls> {
     let TlsTable { certificate, key, client_ca, client_certificates } = table?;
     let at = |name: &str| format!("{FIELD}.{name}");
@@ -54,7 +56,7 @@ pub(super) fn read(reader: &mut Reader<'_>, table: Option<&TlsTable>, dir: &Path
     let key = key.reveal(reader, &at("key"), dir);
     let authorities = client_ca.as_ref().map(|ca| ca.reveal(reader, &at("client_ca"), dir));
     let authorities = match authorities {
-        // It was found wrong.
+        // The reader has recorded the problem.
         Some(None) => return None,
         Some(read) => read,
         None => None,

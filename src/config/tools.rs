@@ -1,4 +1,5 @@
-//! From `[tools.NAME]` to a tool's [`Definition`]: everything that can be found wrong before the server starts.
+//! Reads `[tools.NAME]` into a tool's [`Definition`], and reports all errors that are detectable before the
+//! server starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -22,34 +23,34 @@ use crate::catalog::{self, COMPANIONS, Confirm, Definition, Inquiry, Mirrored, S
 use crate::tasks::store::Quota;
 use crate::tasks::{service, task};
 
-/// What tools refer to.
+/// The objects that tools can refer to.
 pub(super) struct Context<'a> {
     /// The adapters.
     pub(super) registry: &'a Registry,
     /// The folder of the config file.
     pub(super) dir: &'a Path,
-    /// The backends that were found right.
+    /// The valid backends.
     pub(super) backends: &'a BTreeMap<String, Backend>,
-    /// What is known of the others.
+    /// The known parts of the invalid backends.
     pub(super) faulty: &'a BTreeMap<String, Sketch>,
-    /// The names of all backends, right or wrong.
+    /// The names of all backends, valid or not.
     pub(super) backend_names: &'a [String],
-    /// The groups that have a table of their own.
+    /// The groups with a table in the config.
     pub(super) groups: &'a BTreeMap<String, ConcurrencyGroup>,
-    /// The bounds of lifetimes.
+    /// Default and limits of lifetimes.
     pub(super) lifetime: &'a Lifetime,
-    /// Who may do what, where a tool says nothing.
+    /// The default access rules.
     pub(super) access: &'a Rules,
-    /// Who there can be.
+    /// The possible callers.
     pub(super) known: &'a Known,
-    /// How much one owner may have.
+    /// Limits per owner.
     pub(super) owner: &'a OwnerLimits,
 }
 
-/// A tool with the slots of its jobs, and the most jobs that may hold each.
+/// A tool, and the slots of its jobs with their limits.
 type Read = (Definition, Vec<(String, u32)>);
 
-/// Reads one tool. `None` if something is wrong with it.
+/// Reads one tool. Returns `None` if it is invalid.
 pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, value: Value) -> Option<Read> {
     let field = join("tools", name);
     check_name(reader, &field, name);
@@ -128,7 +129,7 @@ pub(super) fn read(reader: &mut Reader<'_>, context: &Context<'_>, name: &str, v
     Some((definition, slots))
 }
 
-/// A tool's input, read.
+/// The parsed input of a tool.
 struct Input {
     published: Value,
     checked: Schema,
@@ -137,8 +138,8 @@ struct Input {
     tasks: BTreeSet<String>,
 }
 
-/// The table with something in the place of what a tool must have and this one lacks, which is told: what else is wrong with
-/// it is found all the same.
+/// Reports missing required fields and replaces them by placeholders, so that other errors of the tool are
+/// found as well.
 fn with_placeholders(reader: &mut Reader<'_>, context: &Context<'_>, field: &str, mut value: Value) -> Value {
     let Value::Object(members) = &mut value else { return value };
     if !members.contains_key("backend") {
@@ -222,7 +223,7 @@ fn inquiries(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: &Input) -
     asking::read(reader, field, &tool.ask, &tool.parameters, &known)
 }
 
-/// The parameters that stand in headers. A secret must not.
+/// Returns the parameters that clients repeat in headers. A secret must not be one of them.
 fn mirrored(reader: &mut Reader<'_>, field: &str, input: &Input) -> Vec<Mirrored> {
     let field = join(field, "input_schema");
     match catalog::mirrored(&input.published) {
@@ -243,7 +244,7 @@ fn mirrored(reader: &mut Reader<'_>, field: &str, input: &Input) -> Vec<Mirrored
     }
 }
 
-/// The parameters that a call may leave out, because they are asked for then.
+/// Returns the parameters that a call may omit because the caller is asked for them.
 fn asked_for(tool: &Tool) -> BTreeSet<&str> {
     let asked = tool.ask.values().flat_map(|asking| asking.parameters.iter().chain(&asking.parameter));
     asked.map(String::as_str).collect()
@@ -304,7 +305,7 @@ fn schema(reader: &mut Reader<'_>, field: &str, source: &SchemaSource, dir: &Pat
     }
 }
 
-/// What a schema is written as. `None` if its file cannot be read, which was told then.
+/// Returns the schema as JSON. `None` if its file cannot be read, which is already reported.
 fn value_of(
     reader: &mut Reader<'_>,
     field: &str,
@@ -361,20 +362,20 @@ fn check_backend(
     input: Option<&Input>,
 ) {
     let names: Vec<&str> = context.backend_names.iter().map(String::as_str).collect();
-    // One that is missing was told.
+    // A missing backend is already reported.
     if tool.backend.is_empty() && !reader.is_clean(field) {
         return;
     }
     if !names.contains(&tool.backend.as_str()) {
         reader.problem(join(field, "backend"), unknown("backend", &tool.backend, &names));
     }
-    // What is wrong with a backend was told where it stands.
+    // Errors of a backend are reported at the backend.
     let right = context.backends.get(&tool.backend).map(|backend| (&backend.kind, Some(&backend.fields)));
     let faulty = context.faulty.get(&tool.backend).map(|backend| (&backend.kind, backend.fields.as_ref()));
     let Some((kind, fields)) = right.or(faulty) else { return };
     let Some(adapter) = context.registry.get(kind) else { return };
     let field = join(field, "target");
-    // So was a target that is missing.
+    // A missing target is already reported.
     if tool.target.is_null() {
         return;
     }
@@ -392,7 +393,7 @@ fn check_backend(
     }
 }
 
-/// MCP's names for the hints.
+/// Returns the hints under their MCP names.
 fn annotations(hints: &Annotations) -> Value {
     let members: Map<String, Value> = [
         ("readOnlyHint", hints.read_only),

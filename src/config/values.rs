@@ -1,4 +1,4 @@
-//! Which values an argument of a prompt, or a place in an address, can have.
+//! Reads the accepted values of a prompt argument or a URI placeholder.
 
 use serde_json::Value;
 
@@ -7,16 +7,16 @@ use super::reader::Reader;
 use super::source::join;
 use crate::catalog::{Definition, Values};
 
-/// The tools that values can be taken from.
+/// The tools whose parameters `same_as` can reference.
 #[derive(Clone, Copy)]
 pub(super) struct Tools<'a> {
-    /// Those that were found right.
+    /// The valid tools.
     pub(super) right: &'a [Definition],
-    /// The names of all, right or wrong.
+    /// The names of all tools, valid or not.
     pub(super) names: &'a [String],
 }
 
-/// What a table says of values, in one of three ways.
+/// The fields of a table that define values; at most one is set.
 pub(super) struct Said<'a> {
     /// `enum`.
     pub(super) choices: Option<&'a [String]>,
@@ -26,7 +26,7 @@ pub(super) struct Said<'a> {
     pub(super) same_as: Option<&'a str>,
 }
 
-/// Reads them, with the description of the tool's parameter that they are taken from.
+/// Reads the values, with the description of the referenced tool parameter.
 pub(super) fn read(
     reader: &mut Reader<'_>,
     field: &str,
@@ -64,19 +64,19 @@ pub(super) fn read(
     }
 }
 
-/// The tool that values are taken from (`same_as`).
+/// Returns the tool name of `same_as`.
 pub(super) fn tool(same_as: Option<&str>) -> Option<String> {
     same_as?.rsplit_once('.').map(|(tool, _)| tool.to_owned())
 }
 
-/// The values of a tool's parameter: its `enum`, or that of its items.
+/// Returns the values of a tool's parameter: its `enum`, or that of its items.
 fn of_parameter(parameter: &str, tools: Tools<'_>) -> Result<(Values, Option<String>), String> {
     let Some((tool, name)) = parameter.rsplit_once('.') else {
         return Err(format!("\"{parameter}\" names no parameter: write it as TOOL.PARAMETER"));
     };
     let Some(definition) = tools.right.iter().find(|definition| definition.name == tool) else {
         let names: Vec<&str> = tools.names.iter().map(String::as_str).collect();
-        // What is wrong with a tool was told where it stands.
+        // Errors of a tool are reported at the tool.
         return if names.contains(&tool) {
             Ok((Values::Any, None))
         } else {

@@ -1,9 +1,9 @@
-//! What serde and the TOML parser say is wrong, in the words of the config file. What is not known here is told as it is. It
-//! must not know a field.
+//! Translates error messages of serde and the TOML parser into the terms of the config file. Unknown messages
+//! stay as they are. It must not know a field.
 
 use super::problem::{nearest, unknown};
 
-/// What serde calls the types that a config has, and what to write for one.
+/// Serde's names for types, each with what to write instead.
 const TYPES: [(&str, &str); 24] = [
     ("a boolean", "true or false"),
     ("a string", "a text in quotes"),
@@ -31,7 +31,7 @@ const TYPES: [(&str, &str); 24] = [
     ("any valid JSON value", "a value"),
 ];
 
-/// What the TOML parser says, by its beginning, and what to do.
+/// Beginnings of the TOML parser's messages, each with its translation and fix.
 const TOML: [(&str, &str); 27] = [
     ("string values must be quoted", "a text is not in quotes: write \"...\" around it"),
     (
@@ -74,7 +74,7 @@ const TOML: [(&str, &str); 27] = [
     ("cannot extend value", "a name is used as a table, and has a value already: rename one of the two"),
 ];
 
-/// Serde's words about a value, as the file's author needs them.
+/// Translates a serde message about a value.
 pub(super) fn of_value(message: &str) -> String {
     known(message).unwrap_or_else(|| message.to_owned())
 }
@@ -116,19 +116,19 @@ fn known(message: &str) -> Option<String> {
     }
 }
 
-/// The TOML parser's words, as the file's author needs them.
+/// Translates a message of the TOML parser.
 pub(super) fn of_toml(message: &str) -> String {
     let known = TOML.iter().find(|(begins, _)| message.starts_with(begins));
     known.map_or_else(|| message.replace('\n', ", "), |(_, words)| (*words).to_owned())
 }
 
-/// The field that was meant by one that is unknown.
+/// Returns the known field that a misspelt one most likely means.
 pub(super) fn meant(message: &str) -> Option<String> {
     let (name, known) = names(message.strip_prefix("unknown field ")?)?;
     nearest(name, known).map(str::to_owned)
 }
 
-/// The names in backticks: the one that is wrong, and those that there are.
+/// Returns the names in backticks: the invalid one, and the known ones.
 fn names(message: &str) -> Option<(&str, Vec<&str>)> {
     let mut quoted = message.split('`').skip(1).step_by(2);
     Some((quoted.next()?, quoted.collect()))
@@ -144,7 +144,7 @@ fn within<'m>(message: &'m str, before: &str, after: &str) -> Option<&'m str> {
     message.strip_prefix(before)?.strip_suffix(after)
 }
 
-/// What stands there. A text in the wrong place may be a secret, and is not shown.
+/// Formats the value that was found. A misplaced text may be a secret and is not shown.
 fn found_as(found: &str, shows_text: bool) -> String {
     match found.split_once(' ') {
         Some(("boolean" | "integer", value)) => value.trim_matches('`').to_owned(),
@@ -161,7 +161,7 @@ fn found_as(found: &str, shows_text: bool) -> String {
     }
 }
 
-/// What to write.
+/// Formats the expected value.
 fn wanted(expected: &str) -> String {
     let known = TYPES.iter().find(|(name, _)| *name == expected);
     match known {

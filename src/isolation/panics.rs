@@ -1,4 +1,4 @@
-//! Panics that are caught: what they said and where. It must not log them.
+//! Catches panics, with their message and location. It must not log them.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -6,24 +6,25 @@ use std::panic::{self, AssertUnwindSafe};
 
 use taskbridge_sdk::{harmless, short_line};
 
-/// The longest panic message that is logged, in characters.
+/// Maximum length of a logged panic message, in characters.
 pub(super) const MAX_MESSAGE: usize = 300;
 
-/// A panic that was caught.
+/// A caught panic.
 pub(super) struct Panic {
     pub(super) message: String,
-    /// File and line, where [`log_quietly`] was called.
+    /// File and line, if [`log_quietly`] was called.
     pub(super) location: Option<String>,
 }
 
 thread_local! {
-    /// True while a panic of this thread is caught and logged here.
+    /// True while panics of this thread are caught.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
-    /// Where the last such panic happened.
+    /// The location of the last caught panic.
     static LOCATION: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps panics that an [`Isolation`] catches from being printed to standard error as well. Call it once per process.
+/// Prevents caught panics of an [`Isolation`] from also being printed to standard error. Call it once per
+/// process.
 pub fn log_quietly() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -35,7 +36,7 @@ pub fn log_quietly() {
     }));
 }
 
-/// Does something and catches its panic.
+/// Runs work and catches its panic.
 pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> std::result::Result<T, Panic> {
     let before = GUARDED.replace(true);
     let done = panic::catch_unwind(AssertUnwindSafe(work));
@@ -43,7 +44,7 @@ pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> std::result::Result<T, Pan
     done.map_err(|payload| Panic { message: message(&*payload), location: LOCATION.take() })
 }
 
-/// What a panic says, without control characters and of bounded length.
+/// Returns the message of a panic, without control characters and with bounded length.
 fn message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

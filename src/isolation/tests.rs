@@ -1,4 +1,4 @@
-//! Adapters that panic, block and hang. What becomes of their tasks is tested in `tests/it/isolation.rs`.
+//! Adapters that panic, block and hang. `tests/it/isolation.rs` tests the effects on their tasks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -8,14 +8,14 @@ use taskbridge_sdk::{JobKey, JobState};
 use super::panics::MAX_MESSAGE;
 use super::*;
 
-/// A backend that does to a job what its handle says, and whose everything else panics.
+/// A backend whose job handle selects the behaviour; all other methods panic.
 #[derive(Default)]
 struct Faulty {
     hints: AtomicU32,
     dropped: Arc<AtomicBool>,
 }
 
-/// Says when it is dropped.
+/// Records when it is dropped.
 struct Dropped(Arc<AtomicBool>);
 
 impl Drop for Dropped {
@@ -139,7 +139,7 @@ fn kind<T>(answer: Result<T>) -> ErrorKind {
     error.kind()
 }
 
-/// Each method of a backend that panics fails that one call, and is counted.
+/// A panic in any method of a backend fails only that call, and is counted.
 #[tokio::test]
 async fn panic_fails_one_call() {
     let metrics = Arc::new(Metrics::default());
@@ -181,7 +181,7 @@ fn panic_message_is_bounded_and_plain() {
     assert!(panic.message.starts_with("ab x") && panic.message.chars().count() == MAX_MESSAGE + 1);
 }
 
-/// More blocked calls than there are worker threads hold up no other call, and not the end.
+/// More blocked calls than worker threads delay neither other calls nor the shutdown.
 #[tokio::test]
 async fn blocked_calls_block_no_others() {
     let backend = isolated(None).await;

@@ -1,4 +1,5 @@
-//! What a request says of who asks, for what is told of it ([`crate::audit`]). It must not know a method.
+//! Audit context of a request: its caller, method, id, session and trace (for [`crate::audit`]). It must not
+//! depend on a method.
 
 use std::sync::Arc;
 
@@ -8,27 +9,27 @@ use super::session::Caller;
 use crate::audit::Asking;
 use crate::auth::Principal;
 
-/// Who asks by this request.
+/// Returns the context of this request.
 pub(super) fn by(principal: &Principal, request: &Request) -> Asking {
     let id = match &request.id {
         Id::Integer(id) => id.to_string(),
         Id::Text(id) => id.clone(),
     };
-    // What is wrong with `_meta` is said by whoever reads it for more than this.
+    // The handler that reads all of `_meta` reports errors in it.
     let trace = params::trace(&request.params).ok().flatten().map(|trace| trace.parent);
     let mut asking = Asking::of(principal);
     (asking.method, asking.id, asking.trace) = (Some(request.method.clone()), Some(id), trace);
     asking
 }
 
-/// Who asks by this request in a session.
+/// Returns the context of this request in a session.
 pub(super) fn in_session(caller: &Caller, request: &Request) -> Arc<Asking> {
     let mut asking = by(&caller.principal, request);
     asking.session = caller.session.as_ref().map(|session| session.nonce.clone());
     Arc::new(asking)
 }
 
-/// Who sends a message of this method, or is answered again what was asked by one.
+/// Returns the context of a message of this method, or of a resumed request of this method.
 pub(super) fn of(caller: &Caller, method: &str) -> Arc<Asking> {
     let mut asking = Asking::of(&caller.principal);
     asking.method = Some(method.to_owned());

@@ -1,6 +1,6 @@
-//! What a user may mean who has typed the beginning of an argument, for every generation: of a prompt, of the address
-//! of a resource, or of the address of a log or an artifact, where it is the caller's own tasks that are suggested.
-//! It must not know how a generation writes a completion.
+//! Completions for an argument that a user is typing, for every generation: an argument of a prompt, of the
+//! address of a resource, or of the address of a log or an artifact. For the latter, it suggests the caller's
+//! own tasks. It must not know how a generation writes a completion.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +12,30 @@ use crate::catalog::{Argument, Catalog, Completion, Readable};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
 
-/// How many of the caller's newest tasks are looked through.
+/// How many of the caller's newest tasks are searched.
 const MOST_TASKS: usize = 500;
 
-/// What is being filled in.
+/// The object whose argument is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference<'a> {
     /// The prompt of this name.
     Prompt(&'a str),
-    /// The template of this form.
+    /// The resource template with this URI template.
     Resource(&'a str),
 }
 
 /// Why nothing can be suggested.
 #[derive(Debug, thiserror::Error)]
 pub enum CompletionError {
-    /// There is no such thing to fill in; the text says what.
+    /// The object or the argument does not exist; the text names it.
     #[error("{0}")]
     Unknown(String),
-    /// The store cannot be used.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Suggests values. `others` are the arguments that have a value already.
+/// Suggests values. `others` are the arguments that already have a value.
 ///
 /// # Errors
 /// See [`CompletionError`].
@@ -72,7 +72,7 @@ pub async fn complete(
     }
 }
 
-/// True if there is a resource at this very address, and the caller may know of it.
+/// Returns true if there is a resource at exactly this address, and the caller may see it.
 fn is_one(catalog: &Catalog, permit: Permit<'_>, uri: &str) -> bool {
     let at = catalog.resources().at(uri);
     at.is_some_and(|resource| permit.may_read(catalog, Readable::One(resource)))
@@ -92,7 +92,8 @@ fn among(arguments: &[Argument], name: &str, typed: &str) -> Result<Completion, 
     }
 }
 
-/// The caller's own tasks, newest first. Where callers cannot be told apart, none: an id is a password then.
+/// Suggests the caller's own tasks, newest first. Suggests none where callers are not identified: a task id
+/// then acts as a password.
 async fn tasks(bridge: &Bridge, caller: &Principal, typed: &str) -> Result<Completion, CompletionError> {
     if !caller.identified {
         return Ok(Completion::default());
@@ -101,7 +102,7 @@ async fn tasks(bridge: &Bridge, caller: &Principal, typed: &str) -> Result<Compl
     Ok(Completion::of(views.iter().map(|view| view.task.id.as_str()), typed))
 }
 
-/// What the job of the task left whose id was filled in before.
+/// Suggests the artifacts of the task whose id is filled in already.
 async fn artifacts(
     bridge: &Bridge,
     caller: &Principal,

@@ -1,6 +1,6 @@
-//! For clients that cannot hold tasks: the handle that a call answers with when its job takes longer than the call may
-//! wait, the schema of it, and the line that tells a model what to do next. Every generation answers with these. It
-//! must not know how a generation writes a tool result.
+//! For clients without task support: the handle that a call returns when its job takes longer than the call
+//! may wait, its schema, and a line for the model about the next step. Every generation uses them. It must
+//! not know how a generation writes a tool result.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -13,23 +13,23 @@ use crate::catalog::TaskSupport;
 use crate::tasks::service::View;
 use crate::tasks::task::{Asked, Asker, Job, Outcome, Task, TaskId, TaskState};
 
-/// What a caller that cannot hold tasks is told of one. The same words for every generation.
+/// Handle of a task, for a caller without task support. Its words are the same in every generation.
 #[derive(Debug, Serialize)]
 pub struct Handle<'a> {
-    /// Names the task.
+    /// Id of the task.
     pub task_id: &'a TaskId,
-    /// Where it stands: a word of [`word`].
+    /// Status: a word of [`word`].
     pub status: &'static str,
-    /// One line on where it stands.
+    /// One line about the status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
-    /// How far it has come.
+    /// Progress of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// How long to wait before asking again; absent once it has ended.
+    /// How long to wait before the next poll; absent once the task has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_after_seconds: Option<u64>,
-    /// What a model may answer, with `task_answer`.
+    /// Questions that a model may answer, with `task_answer`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<OpenQuestion<'a>>,
 }
@@ -37,24 +37,24 @@ pub struct Handle<'a> {
 /// A question that a model may answer.
 #[derive(Debug, Serialize)]
 pub struct OpenQuestion<'a> {
-    /// Names it within the task.
+    /// Key of the question within the task.
     pub question: &'a str,
-    /// What is asked.
+    /// Text of the question.
     pub message: &'a str,
-    /// The form of the answer.
+    /// Schema of the answer.
     pub schema: &'a Value,
 }
 
-/// Where a task stands, as a caller is told that perhaps cannot be asked what the task asks.
+/// Status of a task, for a caller that perhaps cannot answer its questions.
 pub struct Standing {
-    /// The state; `Working` for an open question that this caller cannot be asked.
+    /// The state; `Working` if the caller cannot answer the open question.
     pub state: TaskState,
-    /// One line on it.
+    /// One line about the state.
     pub message: Option<String>,
 }
 
-/// Where the task stands, for a client that can do this. What it cannot be asked is none of its business, and the
-/// message then says who can answer.
+/// Returns the status of a task for a client with these capabilities. A question that the client cannot
+/// answer is hidden from it; the message then names who can.
 pub fn standing(bridge: &Bridge, view: &View, client: Abilities) -> Standing {
     let task = &view.task;
     let is_asked = task.open_questions().any(|asked| client.can_ask(&asked.question.ask));
@@ -74,7 +74,7 @@ pub fn standing(bridge: &Bridge, view: &View, client: Abilities) -> Standing {
     }
 }
 
-/// Where a question can be answered.
+/// Returns where a question can be answered.
 fn places(asked: &Asked, by_model: bool) -> String {
     let (who, able) = match &asked.question.ask {
         Ask::Form(_) => ("A person can answer it", "shows forms (elicitation)"),
@@ -83,12 +83,12 @@ fn places(asked: &Asked, by_model: bool) -> String {
         Ask::Roots => ("It can be answered", "tells its roots (roots)"),
     };
     let model = if by_model { "Answer it with task_answer. " } else { "" };
-    // The engine knows nothing of a question that comes before the start.
+    // The engine does not know a question that comes before the start.
     let engine = if asked.asker == Asker::Job { ", or in the engine itself" } else { "" };
     format!("{model}{who} in any client of the same owner that {able}{engine}")
 }
 
-/// The handle of a task, for a client that can do this.
+/// Returns the handle of a task, for a client with these capabilities.
 pub fn handle<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> Handle<'a> {
     let task = &view.task;
     let standing = standing(bridge, view, client);
@@ -111,7 +111,7 @@ pub fn handle<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> Handle<
     }
 }
 
-/// The word for a state.
+/// Returns the word for a state.
 pub fn word(state: TaskState) -> &'static str {
     match state {
         TaskState::Working => "working",
@@ -122,8 +122,8 @@ pub fn word(state: TaskState) -> &'static str {
     }
 }
 
-/// One line that tells a model where its call stands and what to do next. `companions` says whether the companion
-/// tools are listed to its client.
+/// Returns one line for a model about the state of its call and the next step. `companions` is whether the
+/// companion tools are listed to its client.
 pub fn next_step(handle: &Handle<'_>, task: &Task, companions: bool) -> String {
     let tool = &task.tool;
     let mut line = format!("{tool} is still running as task {}", handle.task_id);
@@ -151,13 +151,13 @@ pub fn next_step(handle: &Handle<'_>, task: &Task, companions: bool) -> String {
     line
 }
 
-/// The line that says which tasks a task's call named; `None` if it named none.
+/// Returns the line about the tasks that the call referred to; `None` if it referred to none.
 pub fn referred(task: &Task) -> Option<String> {
     let ids: Vec<&str> = task.refers_to.iter().map(TaskId::as_str).collect();
     (!ids.is_empty()).then(|| format!("It refers to task {}.", ids.join(" and task ")))
 }
 
-/// The line for a call that was attached to the task of an equal one.
+/// Returns the line for a call that was attached to the task of an equal call.
 pub fn attached(task: &Task) -> String {
     format!(
         "An equal call to {} had started task {} and went away before it was answered: this answer is of that task, and \
@@ -166,7 +166,7 @@ pub fn attached(task: &Task) -> String {
     )
 }
 
-/// What is known of the job of a cancelled task.
+/// Describes the job of a cancelled task.
 pub fn job_of_cancelled(task: &Task) -> &'static str {
     match &task.job {
         Job::Pending { .. } | Job::Closed { handle: None } => "Its job was never started.",
@@ -176,10 +176,10 @@ pub fn job_of_cancelled(task: &Task) -> &'static str {
     }
 }
 
-/// The output schema that a tool publishes: what it declares, or, where a call can be answered with a handle, either
-/// of the two.
+/// Returns the output schema that a tool publishes: the declared one, or, where a call can be answered with a
+/// handle, one that accepts both.
 pub fn output_schema(declared: &Value, support: TaskSupport) -> Value {
-    // A result that is no object goes out as `{"result": ...}`, and the schema must describe what goes out.
+    // A result that is not an object is sent as `{"result": ...}`, and the schema must describe that form.
     let declared_type = declared.get("type").and_then(Value::as_str);
     let mut forms = Vec::new();
     if matches!(declared_type, None | Some("object")) {
@@ -210,7 +210,7 @@ pub fn output_schema(declared: &Value, support: TaskSupport) -> Value {
     published
 }
 
-/// The schema of a [`Handle`].
+/// Returns the schema of a [`Handle`].
 pub fn handle_schema() -> Value {
     json!({
         "type": "object",
@@ -232,8 +232,8 @@ pub fn handle_schema() -> Value {
     })
 }
 
-/// A schema that was the root of its document, as it must read at `place`: references into itself follow it, unless
-/// it names its own base.
+/// Moves a schema from the root of its document to `place`: its references into itself are adjusted, unless
+/// it has a base of its own.
 fn moved(schema: &Value, place: &str) -> Value {
     let mut schema = schema.clone();
     if let Some(root) = schema.as_object_mut() {
@@ -245,16 +245,16 @@ fn moved(schema: &Value, place: &str) -> Value {
     schema
 }
 
-/// The keywords of JSON Schema whose value holds schemas by names.
+/// The keywords of JSON Schema whose value maps names to schemas.
 const NAMED_SCHEMAS: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 fn point_at(schema: &mut Map<String, Value>, place: &str) {
     for (key, value) in schema {
         match value {
-            // These hold values, which are not read as schemas.
+            // These contain values, which are not schemas.
             _ if matches!(key.as_str(), "const" | "enum" | "default" | "examples") => {}
-            // These hold schemas by names, which are not read as keywords.
+            // These map names to schemas; the names are not keywords.
             Value::Object(named) if NAMED_SCHEMAS.contains(&key.as_str()) => {
                 named.values_mut().filter_map(Value::as_object_mut).for_each(|inner| point_at(inner, place));
             }
@@ -270,8 +270,8 @@ fn point_at(schema: &mut Map<String, Value>, place: &str) {
     }
 }
 
-/// True if a model may answer this question: the tool says so, it is the job that asks, and it asks for a form to be
-/// filled in. Consent before a start is a person's.
+/// Returns true if a model may answer this question: the tool allows it, the job asks it, and it asks for a
+/// form. Only a person may give consent before a start.
 pub fn for_models(bridge: &Bridge, task: &Task, asked: &Asked) -> bool {
     asked.asker == Asker::Job
         && asked.question.ask.form().is_some()

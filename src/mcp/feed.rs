@@ -1,5 +1,5 @@
-//! [`Feed`]: the outlet of one stream. The handler puts messages in, the stream that runs the handler takes them out.
-//! It holds a few messages at most: a handler waits while the client does not read.
+//! [`Feed`]: the outbound queue of one stream. The handler adds messages, and the stream that runs the
+//! handler removes them. The queue is short: a handler waits while the client does not read.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,10 @@ use tokio::sync::Notify;
 use super::outlet::{Outlet, Resume};
 use super::room::{Part, Spot};
 
-/// How many messages wait before their sender does.
+/// Maximum number of queued messages; then the sender waits.
 const ROOM: usize = 16;
 
-/// Messages on their way to a stream.
+/// Outbound queue of a stream.
 pub(super) struct Feed {
     part: Part,
     state: Mutex<State>,
@@ -25,7 +25,7 @@ pub(super) struct Feed {
 #[derive(Default)]
 struct State {
     messages: VecDeque<(Value, Option<Spot>)>,
-    /// The room of what goes out next.
+    /// Memory reservation for the next message or answer.
     spot: Option<Spot>,
     resume: Option<Resume>,
     gave_way: bool,
@@ -33,13 +33,13 @@ struct State {
 }
 
 impl Feed {
-    /// A way for messages, of which the large ones take room.
+    /// Creates a queue. Large messages reserve memory from `part`.
     pub(super) fn new(part: Part) -> Self {
         Self { part, state: Mutex::default(), news: Notify::new(), room: Notify::new() }
     }
 
-    /// Room for an answer of so many bytes: that which was taken for it before, or else what is left. `None` if there is too
-    /// little.
+    /// Returns a memory reservation for an answer of this size: the one that was made for it, or a new one.
+    /// Returns `None` if the remaining budget is too small.
     pub(super) fn room_for_answer(&self, bytes: usize) -> Option<Spot> {
         match self.state.lock().spot.take() {
             Some(spot) => Some(spot.resized(bytes)),
@@ -47,14 +47,14 @@ impl Feed {
         }
     }
 
-    /// The next message, if one is there, and the room that was taken for it.
+    /// Removes the next message, if there is one, with its memory reservation.
     pub(super) fn take(&self) -> Option<(Value, Option<Spot>)> {
         let message = self.state.lock().messages.pop_front()?;
         self.room.notify_one();
         Some(message)
     }
 
-    /// The next message.
+    /// Waits for the next message, and removes it.
     pub(super) async fn next(&self) -> (Value, Option<Spot>) {
         loop {
             if let Some(message) = self.take() {
@@ -64,29 +64,29 @@ impl Feed {
         }
     }
 
-    /// True if no message is there.
+    /// Returns true if the queue is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.state.lock().messages.is_empty()
     }
 
-    /// Waits until there is a message, and leaves it.
+    /// Waits until there is a message, without removing it.
     pub(super) async fn has_some(&self) {
         while self.is_empty() {
             self.news.notified().await;
         }
     }
 
-    /// How the stream can be taken up again, if it can.
+    /// Returns how the stream can be resumed, if it can.
     pub(super) fn resume(&self) -> Option<Resume> {
         self.state.lock().resume.clone()
     }
 
-    /// True if the client listens for long.
+    /// Returns true if the stream is long-lived.
     pub(super) fn is_lasting(&self) -> bool {
         self.state.lock().lasts
     }
 
-    /// Notes that a newer stream has taken over.
+    /// Records that a newer stream has taken over.
     pub(super) fn give_way(&self) {
         self.state.lock().gave_way = true;
     }
@@ -107,7 +107,7 @@ impl Outlet for Feed {
             self.room.notified().await;
         }
         self.news.notify_one();
-        // Whoever sends is run by the stream: once that is gone, so is the sender.
+        // The stream runs the sender: once the stream is gone, so is the sender.
         true
     }
 
@@ -120,7 +120,7 @@ impl Outlet for Feed {
     }
 
     fn room(&self, bytes: usize) -> bool {
-        // First, so that what was taken in vain before is not in its way.
+        // First, so that an unused reservation does not take up the budget.
         self.state.lock().spot = None;
         let spot = self.part.take(bytes);
         let found = spot.is_some();

@@ -1,6 +1,6 @@
-//! [`Follows`]: the resources whose changes a stream's client wants to hear of. A task's log has changed when its job has
-//! printed more, which the row says while somebody wants to know; what the config offers, when another config is in
-//! force. It must not know how a generation writes what it tells.
+//! [`Follows`]: the resource subscriptions of one stream. A task's log changes when its job has printed more;
+//! the row records that while there is a subscription. A resource of the config changes with the config. It
+//! must not know how a generation writes a notification.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -20,50 +20,50 @@ use crate::tasks::store::Result;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::watch::Changes;
 
-/// The shortest time between two messages about one resource.
+/// Minimum time between two messages about one resource.
 const PACE: Duration = Duration::from_secs(1);
-/// How long a row says that its log is followed, unless this stream says so again.
+/// How long the row counts its log as followed without renewal.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// What one stream follows.
+/// The subscriptions of one stream.
 pub(super) struct Follows<'a> {
     bridge: &'a Bridge,
     caller: &'a Principal,
     followed: BTreeMap<String, Followed>,
     changes: Changes,
     editions: watch::Receiver<Edition>,
-    /// Logs of these tasks may have changed.
+    /// Tasks whose logs may have changed.
     behind: HashSet<TaskId>,
-    /// Resources of the config may have changed.
+    /// True if resources of the config may have changed.
     offers_changed: bool,
 }
 
-/// One resource.
+/// One subscription.
 struct Followed {
     subject: Subject,
-    /// What was told of last: a log's length, or a short form of what a resource holds.
+    /// What was reported last: a log's length, or a digest of the contents of a resource.
     told: u64,
-    /// True if it is another now.
+    /// True if it has changed since.
     changed: bool,
-    /// True if it never will be again.
+    /// True if it can never change again.
     over: bool,
-    /// Before this moment nothing is told of it.
+    /// Earliest time of the next message about it.
     not_before: Instant,
-    /// When the row must be told again that its log is followed.
+    /// When to renew in the row that its log is followed.
     renew_at: Timestamp,
 }
 
-/// What there is to tell.
+/// What there is to report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
-    /// These resources have changed.
+    /// Resources that have changed.
     pub(super) changed: Vec<String>,
-    /// These never will again: the task has ended, or is not there any more.
+    /// Resources that can never change again: the task has ended, or no longer exists.
     pub(super) over: Vec<String>,
 }
 
 impl<'a> Follows<'a> {
-    /// Follows nothing yet.
+    /// Creates an empty set of subscriptions.
     pub(super) fn new(bridge: &'a Bridge, caller: &'a Principal) -> Self {
         Self {
             bridge,
@@ -76,7 +76,7 @@ impl<'a> Follows<'a> {
         }
     }
 
-    /// Follows these from now on, and no others. Whatever a log holds already counts as news.
+    /// Replaces the subscriptions. What a log already contains counts as a change.
     pub(super) fn set(&mut self, uris: &BTreeSet<String>) {
         for (uri, followed) in self.followed.extract_if(.., |uri, _| !uris.contains(uri)) {
             tracing::trace!(uri, "no longer followed");
@@ -101,13 +101,13 @@ impl<'a> Follows<'a> {
         }
     }
 
-    /// Waits until there is something to tell. Dropped while it waits, it loses nothing.
+    /// Waits until there is something to report. It is cancel-safe: a drop while it waits loses nothing.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store fails.
     pub(super) async fn next(&mut self) -> Result<News> {
         loop {
-            // In a box of its own: thousands may wait here, and only while they look is there anything to hold.
+            // Boxed: thousands may wait here, and only a check needs this memory.
             Box::pin(self.look()).await?;
             let news = self.take();
             if news != News::default() {
@@ -129,7 +129,7 @@ impl<'a> Follows<'a> {
         }
     }
 
-    /// Takes what there is to tell now.
+    /// Takes what there is to report now.
     fn take(&mut self) -> News {
         let now = Instant::now();
         let mut news = News::default();
@@ -148,7 +148,7 @@ impl<'a> Follows<'a> {
         news
     }
 
-    /// Looks at what may have changed.
+    /// Checks what may have changed.
     async fn look(&mut self) -> Result<()> {
         if std::mem::take(&mut self.offers_changed) {
             self.editions.borrow_and_update();
@@ -193,7 +193,7 @@ impl<'a> Follows<'a> {
         })
     }
 
-    /// When to look again, whatever anybody says.
+    /// Returns when to check again, with or without a hint.
     fn wake(&self) -> Option<Instant> {
         let now = (Instant::now(), self.bridge.clock.now());
         let due = self.followed.values().filter_map(|followed| match &followed.subject {
@@ -204,7 +204,7 @@ impl<'a> Follows<'a> {
         due.min()
     }
 
-    /// A short form of what a resource of the config holds.
+    /// Returns a digest of the contents of a resource of the config.
     fn digest(&self, uri: &str) -> u64 {
         let mut hasher = DefaultHasher::new();
         let (catalog, permit) = (self.bridge.catalog(), Permit::of(self.caller));

@@ -1,5 +1,6 @@
-//! What a stream tells of a task beside its state: the notes of its job, and beside them that its engine does not serve
-//! us, or that it is broken. Each stream tells each of it once. It must not know how a generation writes a message.
+//! Log cursor of a stream for one task: which of its log messages were sent. Those are the notes of its job,
+//! outages of its engine, and that it is broken. Each stream sends each of them once. It must not know how a
+//! generation writes a message.
 
 use serde_json::Value;
 use taskbridge_sdk::{Level, Note, Timestamp};
@@ -7,62 +8,63 @@ use taskbridge_sdk::{Level, Note, Timestamp};
 use crate::tasks::streams::{Handed, Told};
 use crate::tasks::task::{Noted, Outcome, Task, TaskId, Trouble};
 
-/// The name under which the bridge itself speaks; a job speaks under the name of its tool.
+/// Logger name of this server. The logger name of a job is its tool's name.
 const BRIDGE: &str = env!("CARGO_PKG_NAME");
 
-/// The least level that a client is told of which has set none.
+/// Minimum level for a client that has set none.
 pub const USUAL_LEVEL: Level = Level::Info;
 
-/// One thing to tell.
+/// One log message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saying {
-    /// How much it matters.
+    /// Its level.
     pub level: Level,
-    /// Who says it.
+    /// Its logger name.
     pub logger: String,
-    /// What is said: text, or any other JSON.
+    /// Its content: text, or any other JSON.
     pub data: Value,
 }
 
-/// What was told of one task so far.
+/// What was sent about one task so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// What was there by this moment counts as told.
+    /// Everything up to this time counts as sent.
     since: Timestamp,
-    /// The number of the newest note that was told.
+    /// Number of the newest note that was sent.
     note: Option<u64>,
-    /// Since when the trouble has been that was told last.
+    /// Start of the engine outage that was sent last.
     trouble: Option<Timestamp>,
-    /// True once it was told that the task is broken, or where the answer to a request tells it.
+    /// True once it was sent that the task is broken, or where the answer to a request reports it.
     broken: bool,
 }
 
 impl Heard {
-    /// Nothing was told yet, on a stream that goes back to this moment and no further.
+    /// Returns the cursor of a stream that sends nothing from before this time.
     pub fn since(moment: Timestamp) -> Self {
         Self { since: moment, note: None, trouble: None, broken: false }
     }
 
-    /// The same for a request that waits: its answer tells how the task ended.
+    /// Returns the cursor of a request that waits. Its answer reports how the task ended.
     pub fn by_request(moment: Timestamp) -> Self {
         Self { broken: true, ..Self::since(moment) }
     }
 
-    /// The same for whoever goes on where such a request stopped, before the end.
+    /// Returns the cursor for the stream that continues after such a request, before the task has ended.
     #[must_use]
     pub fn handed_on(self) -> Self {
         Self { broken: false, ..self }
     }
 
-    /// What was told by a request that ends here, for whoever goes on in another process; `None` if that is nothing.
+    /// Returns what a request that ends here has sent, for a stream in another process; `None` if it sent
+    /// nothing.
     pub fn told(&self, task: &Task) -> Option<Told> {
         let broken = self.broken && task.outcome() == Some(Outcome::Broken);
         let some = self.note.is_some() || self.trouble.is_some() || broken;
         some.then(|| self.shared(&task.id, broken, None))
     }
 
-    /// The same of a listening stream, with what it told beside; what was there when this session's first stream opened
-    /// counts as told.
+    /// Returns what a listening stream has sent, with the rest of what it sent in `beside`. Everything from
+    /// before the session's first stream counts as sent.
     pub fn handed(&self, task: &TaskId, beside: Handed) -> Told {
         self.shared(task, self.broken, Some(Handed { since: self.since, ..beside }))
     }
@@ -71,7 +73,7 @@ impl Heard {
         Told { task: task.clone(), note: self.note, trouble: self.trouble, broken, handed }
     }
 
-    /// The same where another process has told this.
+    /// Adds what another process has sent.
     #[must_use]
     pub fn with(self, told: &Told) -> Self {
         Self {
@@ -82,14 +84,14 @@ impl Heard {
         }
     }
 
-    /// True if there is something that was not told.
+    /// Returns true if there is something that was not sent.
     pub fn is_behind(&self, task: &Task) -> bool {
         self.new_notes(task).next().is_some()
             || self.new_trouble(task).is_some()
             || self.is_newly_broken(task)
     }
 
-    /// What was not told; it counts as told from now on.
+    /// Returns what was not sent. From now on it counts as sent.
     pub fn catch_up(&mut self, task: &Task) -> Vec<Saying> {
         let of_job =
             |note: &Note| Saying { level: note.level, logger: task.tool.clone(), data: note.data.clone() };
@@ -123,7 +125,8 @@ impl Heard {
     }
 }
 
-/// The moment by which everything was said that this row has: whoever was told all of it goes on from there.
+/// Returns the time of the newest log message in this row. A client that got all of them continues from
+/// there.
 pub fn all_of(task: &Task) -> Timestamp {
     let notes = task.notes.iter().map(|noted| noted.seen_at);
     let trouble = task.trouble.iter().map(|trouble| trouble.since);

@@ -1,6 +1,6 @@
-//! [`Initializing`]: which sessions' clients have said that they are ready (`notifications/initialized`), as far as this
-//! process knows. Until then nothing is asked of them. Where several processes share a store, the session's row says it to
-//! the others. It must not know what would be asked.
+//! [`Initializing`]: which sessions' clients are ready (have sent `notifications/initialized`), as far as
+//! this process knows. Until then they are asked nothing. Where several processes share a store, the others
+//! read it from the session's row. It must not know what would be asked.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,34 +10,34 @@ use taskbridge_sdk::Timestamp;
 
 use super::session::Session;
 
-/// How long a client may take. One that never says it is asked then all the same: its job would wait for ever.
+/// How long a client may take. After that it is asked anyway: otherwise its job would wait forever.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// How many sessions are remembered before all are forgotten.
+/// Number of remembered sessions at which all are removed.
 const MOST: usize = 10_000;
 
-/// Sessions by nonce, and whether their clients are ready. A session without an entry counts as ready: it began before this
-/// process did, or its row has not been read yet.
+/// Sessions by nonce, and whether their clients are ready. A session without an entry counts as ready: it
+/// began before this process did, or its row has not been read yet.
 #[derive(Debug, Default)]
 pub struct Initializing(Mutex<HashMap<String, bool>>);
 
 impl Initializing {
-    /// A session has begun, here or elsewhere, and its client is not known to be ready.
+    /// Records that a session has begun, here or elsewhere, whose client is not known to be ready.
     pub(super) fn begin(&self, session: &Session) {
         self.set(session, false);
     }
 
-    /// Its client is ready.
+    /// Records that its client is ready.
     pub(super) fn end(&self, session: &Session) {
         self.set(session, true);
     }
 
-    /// True if its client is not ready yet.
+    /// Returns true if its client is known not to be ready.
     pub(super) fn has(&self, session: &Session, now: Timestamp) -> bool {
         is_young(session, now) && self.0.lock().get(&session.nonce) == Some(&false)
     }
 
-    /// True if its client may not be ready, and what is known here does not say that it is.
+    /// Returns true if its client may not be ready, as far as is known here.
     pub(super) fn may_have(&self, session: &Session, now: Timestamp) -> bool {
         is_young(session, now) && self.0.lock().get(&session.nonce) != Some(&true)
     }

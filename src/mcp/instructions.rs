@@ -1,10 +1,10 @@
-//! What a host may tell its model about this server. The same words for every generation.
+//! Instructions about this server for the model of a host. The words are the same in every generation.
 
 use super::Bridge;
 use super::companions::Companion;
 use crate::auth::Principal;
 
-/// The words for this caller. `automatic` is as in [`Companion::is_offered`].
+/// Returns the instructions for this caller. `automatic` is as in [`Companion::is_offered`].
 pub fn of(bridge: &Bridge, principal: &Principal, automatic: bool) -> String {
     let mut text =
         "Each tool starts a job in a workflow engine. A job that takes longer than a call may wait goes on \

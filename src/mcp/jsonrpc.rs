@@ -15,18 +15,18 @@ use serde_json::{Map, Value};
 
 const VERSION: &str = "2.0";
 
-/// What came is not JSON.
+/// The message is not JSON.
 pub const PARSE_ERROR: i32 = -32700;
-/// What came is JSON, but not a message that can be acted on.
+/// The message is JSON, but not a valid request.
 pub const INVALID_REQUEST: i32 = -32600;
-/// There is no such method, or not for this caller.
+/// The method does not exist, or is not available to this caller.
 pub const METHOD_NOT_FOUND: i32 = -32601;
-/// The parameters do not fit.
+/// The parameters are invalid.
 pub const INVALID_PARAMS: i32 = -32602;
-/// The fault is ours.
+/// An internal error of the server.
 pub const INTERNAL_ERROR: i32 = -32603;
 
-/// The id of a request: echoed exactly as it came.
+/// The id of a request, which is echoed unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Id {
@@ -36,14 +36,14 @@ pub enum Id {
     Text(String),
 }
 
-/// A request that wants an answer.
+/// A request that requires a response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Its id.
+    /// The id.
     pub id: Id,
     /// The method.
     pub method: String,
-    /// The parameters: an object, or null where there are none.
+    /// The parameters: an object, or null if there are none.
     pub params: Value,
 }
 
@@ -52,24 +52,24 @@ pub struct Request {
 pub struct Error {
     /// The code.
     pub code: i32,
-    /// What happened, for people.
+    /// A description of the error for people.
     pub message: String,
-    /// More, for programs.
+    /// Additional data for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
-/// What a request is answered with.
+/// The result of a request, or an error.
 pub type Outcome<T = Value> = Result<T, Error>;
 
 impl Error {
-    /// An error without data.
+    /// Creates an error without data.
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 }
 
-/// A response to a request, as JSON text.
+/// Renders a response to a request as JSON text.
 pub fn response(id: &Id, outcome: &Outcome) -> Vec<u8> {
     match outcome {
         Ok(result) => text(&Envelope { jsonrpc: VERSION, id: Some(id), result: Some(result), error: None }),
@@ -77,7 +77,7 @@ pub fn response(id: &Id, outcome: &Outcome) -> Vec<u8> {
     }
 }
 
-/// The same as a value. Without an id it is an error whose request could not be read.
+/// Renders a response as a value. Without an id, it is an error for a request that could not be read.
 pub fn answer(id: Option<Id>, outcome: Outcome) -> Value {
     let mut answer = Map::new();
     answer.insert("jsonrpc".to_owned(), VERSION.into());
@@ -91,7 +91,7 @@ pub fn answer(id: Option<Id>, outcome: Outcome) -> Value {
     Value::Object(answer)
 }
 
-/// An error response, as JSON text. It has no id only where that of the request could not be read.
+/// Renders an error response as JSON text. The id is missing only if that of the request could not be read.
 pub fn failure(id: Option<&Id>, error: &Error) -> Vec<u8> {
     text(&Envelope { jsonrpc: VERSION, id, result: None, error: Some(error) })
 }

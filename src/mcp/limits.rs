@@ -1,5 +1,5 @@
-//! [`Limits`]: how much one message may ask of the server, whatever it asks for. They are looked at before anything is
-//! made of the message. It must not know a method.
+//! [`Limits`]: how much one message, session or owner may demand of the server, whatever the method. A
+//! message is checked before a handler receives it. It must not know a method.
 
 use std::io;
 
@@ -7,30 +7,30 @@ use serde_json::Value;
 
 use super::jsonrpc::{self, Bounds, Error, INVALID_PARAMS, Malformed, Message, batch};
 
-/// How much one message may ask.
+/// Limits of messages, sessions and owners.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// How much structure it may have.
+    /// Limits of the JSON structure.
     pub json: Bounds,
-    /// Messages in one batch.
+    /// Maximum number of messages in one batch.
     pub batch: usize,
-    /// The most bytes of arguments, as JSON.
+    /// Maximum size of the arguments as JSON, in bytes.
     pub max_argument_bytes: usize,
-    /// Streams and requests in hand of one owner at once.
+    /// Maximum number of open streams and pending requests per owner.
     pub max_streams_per_owner: usize,
-    /// Sessions that one owner may end in a day.
+    /// Maximum number of sessions that one owner may end per day.
     pub max_ended_sessions_per_day: u32,
-    /// Sessions of one owner that may begin to set something in a day.
+    /// Maximum number of sessions per owner and day that begin to store settings.
     pub max_kept_sessions_per_day: u32,
-    /// Resources that one session, or one subscription, may follow.
+    /// Maximum number of resources that one session, or one subscription, may follow.
     pub max_followed_resources: usize,
-    /// The longest address of a resource that a session may follow, in bytes.
+    /// Maximum length of the address of a followed resource, in bytes.
     pub max_url_bytes: usize,
-    /// Bytes of large bodies and answers that are on their way.
+    /// Memory budget of large bodies and answers in transit, in bytes.
     pub max_bytes_in_hand: usize,
 }
 
-/// As much as the config allows by default.
+/// The defaults of the config.
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -48,13 +48,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Reads one message, if it is within the limits.
+    /// Parses one message, and checks it against the limits.
     ///
     /// # Errors
     /// See [`jsonrpc::parse`]; with -32602 for arguments that are too large.
     pub fn read(&self, text: &[u8]) -> Result<Message, Malformed> {
         let message = jsonrpc::parse(text, self.json)?;
-        // What is written shorter than this holds nothing larger.
+        // Only a message above this size is measured, because its arguments are a part of it.
         if text.len() > self.max_argument_bytes
             && let Message::Request(request) = &message
             && let Some(arguments) = request.params.get("arguments")
@@ -69,7 +69,7 @@ impl Limits {
         Ok(message)
     }
 
-    /// Reads the entries of a batch, each as a message by itself.
+    /// Parses the entries of a batch, each like a single message.
     ///
     /// # Errors
     /// See [`batch::split`].
@@ -79,7 +79,7 @@ impl Limits {
     }
 }
 
-/// The bytes of a value as JSON without blanks.
+/// Returns the size of a value as compact JSON, in bytes.
 fn size(value: &Value) -> usize {
     struct Counts(usize);
     impl io::Write for Counts {
@@ -92,7 +92,7 @@ fn size(value: &Value) -> usize {
         }
     }
     let mut counts = Counts(0);
-    // Neither a value nor the counter can fail.
+    // Neither serialization nor the counter can fail.
     let _ = serde_json::to_writer(&mut counts, value);
     counts.0
 }

@@ -1,5 +1,5 @@
-//! [`ListCache`]: pages of `tools/list` as JSON text. A page is written once for all callers who are shown the same, and kept
-//! until something else is offered. It must not know what is on a page.
+//! [`ListCache`]: pages of `tools/list` as JSON text. A page is written once for all callers with the same
+//! view, and kept until the offers change. It must not know the contents of a page.
 
 use std::collections::HashMap;
 
@@ -9,39 +9,39 @@ use parking_lot::{Mutex, MutexGuard};
 use super::companions::Companion;
 use super::tool_list::Place;
 
-/// The most bytes of text that are kept. Beyond it the cache starts anew.
+/// Maximum size of the cached text in bytes. Beyond it, the cache is emptied.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// The most pages that are kept.
+/// Maximum number of cached pages.
 const MAX_PAGES: usize = 1_024;
 
-/// What the text of a page depends on, beside what is offered.
+/// Cache key: everything that the text of a page depends on, except the offers.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct PageKey {
-    /// The revision in which it is written.
+    /// The revision of the text.
     pub(super) revision: &'static str,
     /// The companion tools that the caller is offered.
     pub(super) companions: Vec<Companion>,
-    /// Of each tool of the catalog, whether the caller may call it; `None` where everybody may call all.
+    /// For each tool of the catalog, whether the caller may call it; `None` if every caller may call all.
     pub(super) callable: Option<Vec<bool>>,
-    /// Where the page begins, if it is not the first.
+    /// Start of the page; `None` for the first.
     pub(super) from: Option<Place>,
 }
 
-/// A page.
+/// A cached page.
 #[derive(Clone, Debug)]
 pub(super) struct CachedPage {
     /// A JSON object.
     pub(super) text: Bytes,
-    /// Where the next page begins, if there is one.
+    /// Start of the next page, if there is one.
     pub(super) next: Option<Place>,
 }
 
-/// Pages of what is offered now.
+/// Pages of the current offers.
 #[derive(Default)]
 pub(super) struct ListCache(Mutex<Pages>);
 
-/// The pages, locked. What is offered is to be read after this was locked: a page of what was offered before is then removed by
+/// The pages, locked. Read the offers only after locking: a page of older offers is then removed by
 /// [`ListCache::clear`].
 #[derive(Default)]
 pub(super) struct Pages {
@@ -55,14 +55,14 @@ impl ListCache {
         self.0.lock()
     }
 
-    /// Forgets all pages. To be called once something else is offered.
+    /// Removes all pages. Call it after the offers were replaced.
     pub(super) fn clear(&self) {
         *self.0.lock() = Pages::default();
     }
 }
 
 impl Pages {
-    /// The page of this key, written if it is not there.
+    /// Returns the page of this key, and writes it if it is missing.
     pub(super) fn get_or_write(&mut self, key: PageKey, write: impl FnOnce() -> CachedPage) -> CachedPage {
         if let Some(page) = self.pages.get(&key) {
             return page.clone();

@@ -1,5 +1,6 @@
-//! What is open in this process, by session: waits that `notifications/cancelled` can end, streams, and all of them
-//! when the session ends. Nothing here outlives the process or is needed after it.
+//! Registry of everything open in this process, by session: requests in flight, which
+//! `notifications/cancelled` can end, and streams. All of it ends with the session. Nothing here outlives the
+//! process, or is needed after it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 use super::jsonrpc::Id;
 use crate::tasks::streams::Streams;
 
-/// How many streams are remembered whose requests were cancelled.
+/// How many streams of cancelled requests are remembered.
 const CANCELLED: usize = 1024;
 
-/// How far apart the clocks of two processes may be that have asked the store for the time.
+/// Maximum clock difference of two processes that use the store's time.
 const APART: Duration = Duration::from_secs(2);
 
-/// The register. Cheap to clone.
+/// The registry. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Live {
     state: Arc<Mutex<State>>,
@@ -27,52 +28,53 @@ pub(super) struct Live {
 #[derive(Default)]
 struct State {
     sessions: HashMap<String, Entry>,
-    /// Names of streams. Some clients come back to the stream of a request that they cancelled; these are told that
-    /// it is over.
+    /// Names of streams. Some clients resume the stream of a request that they cancelled; these get the
+    /// answer that it has ended.
     cancelled: VecDeque<String>,
     serial: u64,
 }
 
-/// A session in which something is open.
+/// A session with something open.
 #[derive(Default)]
 struct Entry {
     over: CancellationToken,
     waits: HashMap<Id, Wait>,
     streams: HashMap<String, Stream>,
-    /// Guards of this entry.
+    /// Number of guards of this entry.
     open: usize,
 }
 
-/// A request that is waited for.
+/// A request in flight.
 struct Wait {
     serial: u64,
     since: Timestamp,
     over: CancellationToken,
 }
 
-/// A stream that has a name.
+/// A named stream.
 struct Stream {
     serial: u64,
-    /// Its number among those of its session ([`crate::tasks::streams`]); 0 if it was not opened by itself.
+    /// Number of its connection among those of its session ([`crate::tasks::streams`]); 0 if the stream was
+    /// not resumed.
     n: u64,
-    /// Tells it that it was taken up again on another connection.
+    /// Cancelled when the stream is resumed on another connection.
     taken_up: CancellationToken,
 }
 
-/// What is to be opened.
+/// Parameters of [`Live::open`].
 #[derive(Clone, Copy)]
 pub(super) struct Opening<'a> {
     /// The session.
     pub(super) session: &'a str,
-    /// The request whose answer is waited for, if one is.
+    /// The request in flight, if there is one.
     pub(super) waits_for: Option<&'a Id>,
-    /// The name and the number of its stream, if it has them already.
+    /// The name and the number of its stream, if it already has them.
     pub(super) stream: Option<(&'a str, u64)>,
-    /// When.
+    /// The current time.
     pub(super) now: Timestamp,
 }
 
-/// Something that is open. Dropping it closes it.
+/// Guard of something open. Dropping it closes it.
 pub(super) struct Open {
     live: Live,
     session: String,
@@ -83,18 +85,18 @@ pub(super) struct Open {
     taken_up: CancellationToken,
 }
 
-/// Why something is to be closed.
+/// Why something must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     /// The request was cancelled, or the session has ended.
     Unwanted,
-    /// The client has taken the stream up again on another connection.
+    /// The client has resumed the stream on another connection.
     TakenUp,
 }
 
 impl Live {
-    /// Opens something in a session: the wait for a request, or a stream that listens; the stream of this name, if it
-    /// is taken up again.
+    /// Opens something in a session: a request in flight, or a listening stream. `stream` is set if it
+    /// resumes the stream of this name.
     pub(super) fn open(&self, opening: Opening<'_>) -> Open {
         let Opening { session, waits_for, stream, now } = opening;
         let mut state = self.state.lock();
@@ -115,7 +117,7 @@ impl Live {
         open
     }
 
-    /// Ends the wait for this request, if there is one.
+    /// Cancels this request, if it is in flight.
     pub(super) fn cancel(&self, session: &str, id: &Id) {
         let mut state = self.state.lock();
         if let Some(wait) = state.sessions.get_mut(session).and_then(|entry| entry.waits.remove(id)) {
@@ -123,23 +125,23 @@ impl Live {
         }
     }
 
-    /// How many sessions something is open of here.
+    /// Returns the number of sessions with something open here.
     pub(super) fn sessions(&self) -> usize {
         self.state.lock().sessions.len()
     }
 
-    /// True if something of this session is open here.
+    /// Returns true if something of this session is open here.
     pub(super) fn has(&self, session: &str) -> bool {
         self.state.lock().sessions.contains_key(session)
     }
 
-    /// Ends what is over by what was said in other processes.
+    /// Ends what other processes recorded as cancelled or resumed.
     pub(super) fn heed(&self, session: &str, said: &Streams) {
         let mut state = self.state.lock();
         let Some(entry) = state.sessions.get_mut(session) else { return };
         for (request, at) in said.cancelled() {
             let Ok(id) = serde_json::from_str::<Id>(request) else { continue };
-            // A client that uses an id twice means the earlier one.
+            // A cancellation only applies to a request from before it; a client may use an id again.
             if entry.waits.get(&id).is_some_and(|wait| wait.since <= at + APART)
                 && let Some(wait) = entry.waits.remove(&id)
             {
@@ -153,7 +155,7 @@ impl Live {
         }
     }
 
-    /// Notes that the request of this stream was cancelled.
+    /// Records that the request of this stream was cancelled.
     pub(super) fn note_cancelled(&self, stream: &str) {
         let mut state = self.state.lock();
         if state.cancelled.len() == CANCELLED {
@@ -162,12 +164,12 @@ impl Live {
         state.cancelled.push_back(stream.to_owned());
     }
 
-    /// True if the request of this stream was cancelled a while ago.
+    /// Returns true if the request of this stream was cancelled a while ago.
     pub(super) fn was_cancelled(&self, stream: &str) -> bool {
         self.state.lock().cancelled.iter().any(|cancelled| cancelled == stream)
     }
 
-    /// Ends all that is open in a session.
+    /// Ends everything that is open in a session.
     pub(super) fn end(&self, session: &str) {
         if let Some(entry) = self.state.lock().sessions.get(session) {
             entry.over.cancel();
@@ -176,7 +178,7 @@ impl Live {
 }
 
 impl Open {
-    /// Gives its stream a name; an earlier stream of this name is over.
+    /// Names its stream. An earlier stream of this name ends.
     pub(super) fn name(&mut self, stream: &str) {
         self.name_as(stream, 0);
     }
@@ -191,7 +193,7 @@ impl Open {
         }
     }
 
-    /// Waits until it is to be closed.
+    /// Waits until it must be closed.
     pub(super) async fn over(&self) -> Over {
         tokio::select! {
             biased;
@@ -210,7 +212,8 @@ impl Drop for Open {
             state.sessions.remove(&self.session);
             return;
         }
-        // A client that uses an id twice has only its later request cancelled, and a name is its latest stream's.
+        // Of two requests with one id only the later can be cancelled, and a name belongs to its latest
+        // stream.
         if let Some(id) = &self.waits_for
             && entry.waits.get(id).is_some_and(|wait| wait.serial == self.serial)
         {
@@ -281,12 +284,12 @@ mod tests {
             request: request.to_owned(),
             at: Timestamp::from_millis(at),
         };
-        // The second request has an id that an earlier one had, which was cancelled long before.
+        // The second request has the id of an earlier one, which was cancelled long before.
         let said = Streams::default().with(&cancelled("1", 10_001)).with(&cancelled("2", 1_000));
         let now = Timestamp::from_millis(10_001);
         let taken_up =
             |stream: &str| StreamNote::Opened { taken_up: Some(stream.to_owned()), listens: None, now };
-        // The other stream is the connection on which it was taken up itself.
+        // The other stream is the connection that resumed `t` itself.
         let said = said.with(&taken_up("t")).with(&taken_up("s"));
         live.heed("b", &said);
         assert!(!is_over(&first) && live.has("a") && !live.has("b"));

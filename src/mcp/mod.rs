@@ -1,7 +1,7 @@
-//! The protocol: transports and envelopes here, one module per generation below. A request comes in through
-//! [`http`] or [`stdio`], [`generation`] decides once which generation speaks, and that generation's handlers
-//! translate between the wire and [`crate::tasks::service`]. It must not reach an engine but to read logs and
-//! artifacts.
+//! The protocol: transports and envelopes, with one submodule per generation. A request arrives through
+//! [`http`] or [`stdio`], and [`generation`] decides once which generation handles it. The handlers of that
+//! generation translate between the wire format and [`crate::tasks::service`]. It must not access an engine,
+//! except to read logs and artifacts.
 
 mod asking;
 pub mod companions;
@@ -62,62 +62,63 @@ use crate::tasks::service::Service;
 use crate::tasks::store::{Store, StoreError};
 use crate::tasks::task::{Owner, TaskId};
 
-/// All that the handlers of every generation work with. Shared by every connection.
+/// The dependencies of the handlers of all generations. All connections share it.
 pub struct Bridge {
-    /// The verbs.
+    /// The operations on tasks.
     pub service: Service,
-    /// What clients are offered, and what the config says about the protocol.
+    /// The tools, prompts and resources offered to clients, and the protocol settings of the config.
     pub offers: offers::Offers,
     /// The backends by name, to read logs and artifacts from.
     pub backends: Current<BTreeMap<String, Arc<dyn Backend>>>,
-    /// Seals what clients hold for us.
+    /// Seals state that clients keep for the server.
     pub seal: Seal,
-    /// Ended sessions.
+    /// The store, for the state of sessions.
     pub store: Arc<dyn Store>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// The source of randomness.
     pub entropy: Arc<dyn Entropy>,
     /// Sessions whose clients are not ready yet.
     pub initializing: initializing::Initializing,
-    /// The streams that clients opened to listen.
+    /// The listening streams of clients.
     pub speakers: speakers::Speakers,
-    /// Whose turn it is to read an artifact.
+    /// Limits concurrent reads of artifacts.
     pub readings: Readings,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// Who is told what must be accounted for.
+    /// The audit log.
     pub audit: Arc<Auditor>,
 }
 
 impl Bridge {
-    /// The tools that are offered now.
+    /// Returns the tools that are currently offered.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.offers.catalog()
     }
 
-    /// What the config says about the protocol now.
+    /// Returns the current protocol settings.
     pub fn settings(&self) -> Arc<Settings> {
         self.offers.settings()
     }
 
-    /// The backend of this name, to read logs and artifacts from.
+    /// Returns the backend with this name, to read logs and artifacts from.
     pub fn backend(&self, name: &str) -> Option<Arc<dyn Backend>> {
         self.backends.get().get(name).cloned()
     }
 
-    /// A request is about to be answered: where nothing may be done untold, all that was told of it is on record then.
+    /// Runs before a request is answered. If the audit log is mandatory, waits until it contains the events
+    /// of the request.
     async fn answers(&self, asking: &Asking) -> Result<(), jsonrpc::Error> {
         self.audit.answers(asking).await.map_err(|error| self.fault(&error))
     }
 
-    /// Tells that somebody asked for a task that they do not have.
+    /// Records in the audit log that an owner asked for a task that does not exist or is not theirs.
     fn not_found(&self, owner: &Owner, id: &TaskId) {
         self.audit.note(Told::NotFound { owner, id });
     }
 
-    /// Logs a fault of ours under a random name, and makes the error that tells a client this name and nothing else.
-    /// Where one row alone cannot be read, it says so.
+    /// Logs an internal error under a random name. Returns an error that gives the client only this name. For
+    /// an unreadable row, the error also states that other tasks are not affected.
     pub fn fault(&self, error: &(dyn std::error::Error + 'static)) -> jsonrpc::Error {
         let name: [u8; 5] = crate::clock::random(&*self.entropy);
         let name = data_encoding::BASE32_NOPAD.encode(&name).to_ascii_lowercase();
@@ -134,42 +135,42 @@ impl Bridge {
     }
 }
 
-/// What the config says about the protocol.
+/// The protocol settings of the config.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How long a plain call waits for its job.
     pub call_budget: Duration,
-    /// How long a call waits for its job before it answers with a task that nobody asked for.
+    /// How long a call waits for its job before it returns a task that the client did not request.
     pub quick_wait: Duration,
     /// How often a waiting plain call reports progress.
     pub progress_every: Duration,
     /// When the companion tools are listed.
     pub companion_tools: CompanionTools,
-    /// Entries on one page of a list.
+    /// Entries per page of a list.
     pub page_size: usize,
-    /// How long a session id is good for.
+    /// How long a session id is valid.
     pub session_lifetime: Duration,
-    /// The most bytes of a log in one answer.
+    /// Maximum size of the log text in one response, in bytes.
     pub max_log_bytes: usize,
-    /// The largest artifact that is read.
+    /// Maximum size of an artifact that is read, in bytes.
     pub max_artifact_bytes: u64,
-    /// The largest message that is taken, in bytes.
+    /// Maximum size of a message, in bytes.
     pub max_body_bytes: usize,
-    /// Polls of one owner in a second beyond which they are held back.
+    /// Maximum number of polls per owner and second. Further ones are delayed.
     pub max_polls_per_second: u32,
-    /// How much one message may ask.
+    /// Limits of messages, sessions and owners.
     pub limits: limits::Limits,
-    /// Calls of tools of one owner in a minute.
+    /// Maximum number of tool calls per owner and minute.
     pub max_calls_per_minute: u32,
 }
 
 /// When the companion tools are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompanionTools {
-    /// To those who cannot hold tasks by the protocol itself.
+    /// For clients that cannot use tasks through the protocol.
     Auto,
-    /// To everybody.
+    /// For all clients.
     Always,
-    /// To nobody.
+    /// Never.
     Never,
 }

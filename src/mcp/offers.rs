@@ -1,6 +1,6 @@
-//! [`Offers`]: what clients are offered now: the catalog, and what the config says about the protocol. A config that
-//! is read again replaces both, and streams learn which of the lists that they may have told of are others now. It
-//! must not know a generation or a stream.
+//! [`Offers`]: what clients are offered now, which is the catalog and the protocol settings. A config reload
+//! replaces both, and streams detect which lists have changed since they reported them. It must not know a
+//! generation or a stream.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -21,19 +21,19 @@ use crate::catalog::{
 };
 use crate::current::Current;
 
-/// What is offered now.
+/// The current offers.
 pub struct Offers {
     catalog: Arc<Current<Catalog>>,
     settings: Current<Settings>,
     edition: watch::Sender<Edition>,
-    /// The editions of those who may not know of everything, by what they may know of. Forgotten with the catalog.
+    /// Editions for callers who may not see everything, by the tools that they may call. Cleared with the
+    /// catalog.
     limited: Mutex<HashMap<Vec<bool>, Edition>>,
-    /// The list of tools as text. Forgotten with the catalog and the settings.
+    /// The list of tools as text. Cleared with the catalog and the settings.
     pub(super) tool_pages: ListCache,
 }
 
-/// A short form of what the lists say, to tell whether they say something new. Equal in every process that has the
-/// same config.
+/// Hashes of the lists, to detect changes. Equal in every process with the same config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edition {
     #[serde(rename = "t")]
@@ -42,15 +42,15 @@ pub struct Edition {
     prompts: u32,
     #[serde(rename = "r")]
     resources: u32,
-    /// What the resources hold. No list says it; whoever subscribed to a resource wants to know.
+    /// Contents of the resources. They are in no list, but subscribers are notified of changes.
     #[serde(rename = "c")]
     contents: u32,
-    /// Who may know of what. Nobody is told it; it only wakes those whose lists may be others now.
+    /// Access rules. They are never sent; a change only wakes streams whose lists may have changed.
     #[serde(skip)]
     rules: u32,
 }
 
-/// A list that clients read, and are told of when it changes.
+/// A list that clients read, with change notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
     /// `tools/list`.
@@ -67,25 +67,25 @@ impl List {
 }
 
 impl Offers {
-    /// Offers this. The catalog is shared with the core, for which it is the tools.
+    /// Creates the offers. The catalog is shared with the core, which looks up tools there.
     pub fn new(catalog: Arc<Current<Catalog>>, settings: Settings) -> Self {
         let edition = Edition::of(&catalog.get(), &settings, None);
         let (settings, edition) = (Current::new(settings), watch::Sender::new(edition));
         Self { catalog, settings, edition, limited: Mutex::default(), tool_pages: ListCache::default() }
     }
 
-    /// The catalog in force.
+    /// Returns the catalog in force.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.get()
     }
 
-    /// The settings in force.
+    /// Returns the settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.get()
     }
 
-    /// Offers something else from now on, and wakes those who wait for another edition if a list differs. Requests
-    /// that are being answered keep what they have.
+    /// Replaces the offers, and wakes those who wait for another edition if a list differs. Requests in
+    /// flight keep what they have.
     pub fn replace(&self, catalog: Catalog, settings: Settings) {
         let edition = Edition::of(&catalog, &settings, None);
         self.catalog.replace(catalog);
@@ -95,14 +95,15 @@ impl Offers {
         self.edition.send_if_modified(|before| std::mem::replace(before, edition) != edition);
     }
 
-    /// Offers other tools, resources and prompts from now on, under the settings that are in force.
+    /// Replaces the tools, resources and prompts. The settings stay in force.
     pub fn replace_catalog(&self, catalog: Catalog) {
         self.replace(catalog, Settings::clone(&self.settings()));
     }
 
-    /// The edition of the lists now, as this caller is told them.
+    /// Returns the edition of the lists for this caller.
     pub fn edition_for(&self, caller: &Principal) -> Edition {
-        // Held from before the catalog is read: what is kept of an older one is forgotten after the newer is there.
+        // Locked before the catalog is read, so that an entry of an older catalog is cleared after the new
+        // one is set.
         let mut limited = self.limited.lock();
         let (catalog, permit) = (self.catalog(), Permit::of(caller));
         if catalog.is_open() {
@@ -113,15 +114,15 @@ impl Offers {
         *limited.entry(of_whom).or_insert_with(|| Edition::of(&catalog, &settings, Some(permit)))
     }
 
-    /// Changes whenever the lists may be others for somebody, after they are. What they are for whom is told by
-    /// [`Self::edition_for`].
+    /// Returns a receiver that changes after the lists may have changed for any caller. [`Self::edition_for`]
+    /// returns the edition of one caller.
     pub fn editions(&self) -> watch::Receiver<Edition> {
         self.edition.subscribe()
     }
 }
 
 impl Edition {
-    /// That of what this caller may know of, or of all.
+    /// Returns the edition of what this caller may see, or of everything.
     fn of(catalog: &Catalog, settings: &Settings, permit: Option<Permit<'_>>) -> Self {
         let may_call = |tool: &Tool| permit.is_none_or(|permit| permit.may_call(tool));
         let may_prompt = |prompt: &Prompt| permit.is_none_or(|permit| permit.may_prompt(catalog, prompt));
@@ -136,7 +137,7 @@ impl Edition {
         }
     }
 
-    /// The lists that say something else than they did in the other edition.
+    /// Returns the lists that differ from the other edition.
     pub fn differing(self, other: Self) -> impl Iterator<Item = List> {
         let differs = move |list: &List| match list {
             List::Tools => self.tools != other.tools,
@@ -147,7 +148,8 @@ impl Edition {
     }
 }
 
-/// Half of a digest is enough to tell two editions apart, and travels in the id of every event of a stream.
+/// Returns half of a hash. That is enough to distinguish two editions, and it is part of the id of every
+/// event of a stream.
 fn short(hasher: &DefaultHasher) -> u32 {
     (hasher.finish() >> 32) as u32
 }

@@ -1,29 +1,29 @@
-//! Which web pages may talk to the server, and under which names it may be reached. Both rules exist against pages
-//! that a user did not mean to let in (DNS rebinding), and know nothing of what is asked.
+//! Which web pages may use the server, and under which host names. Both rules protect against web pages that
+//! a user did not intend to admit (DNS rebinding). They must not depend on the content of requests.
 
 use std::net::IpAddr;
 
-/// The origin of pages that have none of their own (files, sandboxed frames).
+/// The origin of pages without an origin of their own (files, sandboxed frames).
 const OPAQUE: &str = "null";
 
-/// The rules.
+/// The allowed origins and host names.
 #[derive(Clone, Debug, Default)]
 pub struct Doors {
-    /// Origins of pages, beside those of this machine, in normal form.
+    /// Allowed page origins in normalized form, in addition to those of this machine.
     origins: Vec<String>,
-    /// Names, beside `localhost` and the loopback addresses.
+    /// Host names, in addition to `localhost` and the loopback addresses.
     hosts: Vec<String>,
-    /// Whether names are checked at all.
+    /// Whether host names are checked at all.
     check_hosts: bool,
 }
 
 impl Doors {
-    /// Lets in pages of this machine and of `origins` (`scheme://host[:port]`, or `null`). The server can be reached by the names of
-    /// this machine and by `hosts` (`name` or `name:port`); by any name if there are none and it is `bound` to an address that is
-    /// not a loopback one.
+    /// Allows pages of this machine and of `origins` (`scheme://host[:port]`, or `null`). Allows requests to
+    /// the names of this machine and to `hosts` (`name` or `name:port`). If `hosts` is empty and `bound` is
+    /// not a loopback address, every host name is allowed.
     ///
     /// # Errors
-    /// The first origin that is none.
+    /// The first invalid origin.
     pub fn new(
         bound: IpAddr,
         origins: impl IntoIterator<Item = String>,
@@ -41,7 +41,7 @@ impl Doors {
         Ok(Self { origins, hosts, check_hosts })
     }
 
-    /// True if pages of this origin may talk to the server.
+    /// Returns true if pages of this origin may use the server.
     pub fn lets_in(&self, origin: &str) -> bool {
         let Some(origin) = normal(origin) else { return false };
         let local = origin.split_once("://").is_some_and(|(scheme, authority)| {
@@ -51,7 +51,7 @@ impl Doors {
         local || self.origins.contains(&origin)
     }
 
-    /// True if the server may be called by this `Host`.
+    /// Returns true if a request may have this `Host`.
     pub fn answers_to(&self, host: &str) -> bool {
         if !self.check_hosts {
             return true;
@@ -63,12 +63,12 @@ impl Doors {
     }
 }
 
-/// True if this `Host` is a name of this machine.
+/// Returns true if this `Host` is a name of this machine.
 pub fn is_ours(host: &str) -> bool {
     split(&host.to_ascii_lowercase()).is_some_and(|(name, _)| is_this_machine(name))
 }
 
-/// An origin in lower case and without its scheme's own port; `None` if it has another form.
+/// Returns an origin in lower case, without the default port of its scheme. Returns `None` if it is invalid.
 fn normal(origin: &str) -> Option<String> {
     let origin = origin.to_ascii_lowercase();
     if origin == OPAQUE {
@@ -80,7 +80,8 @@ fn normal(origin: &str) -> Option<String> {
     Some(format!("{scheme}://{host}{}", if own { "" } else { port }))
 }
 
-/// The host of an authority, and its port with the colon or nothing; `None` if it has another form.
+/// Splits an authority into its host and its port with the colon, or an empty port. Returns `None` if it is
+/// invalid.
 fn split(authority: &str) -> Option<(&str, &str)> {
     let end = match authority.find(']') {
         Some(end) => end + 1,

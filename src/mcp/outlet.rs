@@ -1,5 +1,5 @@
-//! [`Outlet`]: where a handler sends what goes to the client before its answer. The transport behind it decides how
-//! (an event of the request's own stream, a line on stdout); a handler must not know.
+//! [`Outlet`]: message sink of a handler, for what it sends to the client before its answer. The transport
+//! decides how (an event on the request's own stream, or stdout); a handler must not know.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -9,55 +9,56 @@ use super::jsonrpc::Id;
 use super::offers::Edition;
 use crate::tasks::task::TaskId;
 
-/// A way to the client that is open while a request is being answered, or while a GET stream is listened to.
+/// Message sink to the client, open while a request is answered or while a GET stream is open.
 #[async_trait]
 pub trait Outlet: Send + Sync {
-    /// Sends one JSON-RPC message (a notification, or a request of ours). Returns false once the way is closed; then
-    /// nobody will read any more, and the handler is about to be dropped.
+    /// Sends one JSON-RPC message (a notification, or a request of this server). Returns false once the sink
+    /// is closed. Then nothing is read any more, and the handler is about to be dropped.
     async fn send(&self, message: Value) -> bool;
 
-    /// Says how this request can be taken up again on a new connection. Called before the first `send`; without it
+    /// Sets how this request can be resumed on a new connection. Called before the first `send`; without it
     /// the stream cannot be resumed.
     fn resumable(&self, resume: Resume);
 
-    /// Says that the client listens here for long, to what may be little. Called before the first `send`.
+    /// Marks the stream as long-lived, with few messages. Called before the first `send`.
     fn lasts(&self) {}
 
-    /// Takes room for so many bytes of what goes out next, a message or the answer. False if there is not enough of it: then too
-    /// much is on its way already.
+    /// Reserves memory of this size for the next message or the answer. Returns false if the memory budget is
+    /// exhausted, because too much is in flight.
     fn room(&self, _bytes: usize) -> bool {
         true
     }
 
-    /// True if everything that goes to the client takes this way, and not this request's messages alone.
+    /// Returns true if all messages to the client use this sink, and not only those of this request.
     fn is_shared(&self) -> bool;
 
-    /// True once the client has taken the request up on a newer stream, and this one is about to be dropped.
+    /// Returns true once the client has resumed the request on a newer stream. This one is then about to be
+    /// dropped.
     fn gave_way(&self) -> bool;
 }
 
-/// How a stream is taken up again: enough to derive what is still outstanding on it. It travels, sealed, in every
+/// How a stream is resumed: enough to derive everything that is outstanding on it. It is sealed into every
 /// event id of the stream, and comes back as `Last-Event-ID`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resume {
-    /// A request that waits for a task, answered as that request would have been.
+    /// A request that waits for a task. It is answered as that request would have been.
     Wait {
-        /// The id of the request that is still to be answered.
+        /// Id of the request that is still unanswered.
         id: Id,
         /// The task.
         task: TaskId,
         /// For a plain call: when it began, in milliseconds since the epoch.
         began: Option<i64>,
-        /// For a plain call: until when it waits before it answers with a handle, in milliseconds since the epoch.
-        /// Absent for `tasks/result`, which waits for as long as it takes.
+        /// For a plain call: its deadline, after which it answers with a handle, in milliseconds since the
+        /// epoch. Absent for `tasks/result`, which waits without a limit.
         until: Option<i64>,
-        /// For a plain call: the token that its progress is reported under.
+        /// For a plain call: its progress token.
         progress_token: Option<Value>,
     },
     /// The GET stream of a session.
     Listen {
-        /// The edition of the lists that the client knows or was told of.
+        /// The edition of the lists that the client knows.
         lists: Option<Edition>,
     },
 }

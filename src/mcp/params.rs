@@ -1,5 +1,5 @@
-//! The parameters that mean the same in every generation, read from what came. A refusal is -32602, and names the field,
-//! what it holds and what it must hold. Nothing here looks anything up.
+//! Parses the parameters that are the same in every generation. An error is -32602 and names the field, its
+//! content and the expected value. Nothing here does a lookup.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use super::jsonrpc::{Error, INVALID_PARAMS};
 use crate::catalog::MAX_KEY;
 use crate::tasks::task::TaskId;
 
-/// The name of a caller's idempotency key in `_meta`.
+/// Key of the caller's idempotency key in `_meta`.
 const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";
 
-/// An error about a field.
+/// Returns an error about a field.
 pub fn invalid(message: impl Into<String>) -> Error {
     Error::new(INVALID_PARAMS, message)
 }
 
-/// The task that `tasks/get`, `tasks/result` and `tasks/cancel` are about: the parameter, and nothing else.
+/// Parses the task id of `tasks/get`, `tasks/result` and `tasks/cancel`, from this parameter only.
 pub fn task_id(params: &Value) -> Result<TaskId, Error> {
     Ok(TaskId::from_wire(text(params, "taskId", "the id of a task")?))
 }
 
-/// A text that must be there.
+/// Parses a required string.
 pub fn text<'a>(params: &'a Value, field: &str, what: &str) -> Result<&'a str, Error> {
     match params.get(field) {
         Some(Value::String(text)) => Ok(text),
@@ -32,7 +32,7 @@ pub fn text<'a>(params: &'a Value, field: &str, what: &str) -> Result<&'a str, E
     }
 }
 
-/// The cursor of a list, if there is one.
+/// Parses the cursor of a list, if there is one.
 pub fn cursor(params: &Value) -> Result<Option<&str>, Error> {
     match params.get("cursor") {
         None | Some(Value::Null) => Ok(None),
@@ -41,12 +41,12 @@ pub fn cursor(params: &Value) -> Result<Option<&str>, Error> {
     }
 }
 
-/// What a cursor that is not one of ours is answered with.
+/// Returns the error for an invalid cursor.
 pub fn bad_cursor() -> Error {
     invalid("`cursor` is not one that this list gave you: leave it out to begin at the first page")
 }
 
-/// The token that progress is to be reported under: a string or an integer.
+/// Parses the progress token, if there is one: a string or an integer.
 pub fn progress_token(params: &Value) -> Result<Option<Value>, Error> {
     match meta(params)?.and_then(|meta| meta.get("progressToken")) {
         None | Some(Value::Null) => Ok(None),
@@ -55,7 +55,7 @@ pub fn progress_token(params: &Value) -> Result<Option<Value>, Error> {
     }
 }
 
-/// A log level: one of the eight of RFC 5424, by its name.
+/// Parses a log level: one of the eight names of RFC 5424.
 pub fn level(field: &str, value: Option<&Value>) -> Result<Level, Error> {
     match value {
         Some(Value::String(name)) if let Some(level) = Level::parse(name) => Ok(level),
@@ -66,7 +66,7 @@ pub fn level(field: &str, value: Option<&Value>) -> Result<Level, Error> {
     }
 }
 
-/// The arguments of a call; none at all are an empty object.
+/// Parses the arguments of a call. Absent arguments are an empty object.
 pub fn arguments(given: Option<Value>) -> Result<Value, Error> {
     match given {
         None | Some(Value::Null) => Ok(Value::Object(Map::new())),
@@ -75,7 +75,7 @@ pub fn arguments(given: Option<Value>) -> Result<Value, Error> {
     }
 }
 
-/// The caller's idempotency key, if there is one: 1 to 255 bytes.
+/// Parses the caller's idempotency key, if there is one: 1 to 255 bytes.
 pub fn idempotency_key(params: &Value) -> Result<Option<String>, Error> {
     match meta(params)?.and_then(|meta| meta.get(IDEMPOTENCY_KEY)) {
         None | Some(Value::Null) => Ok(None),
@@ -88,11 +88,11 @@ pub fn idempotency_key(params: &Value) -> Result<Option<String>, Error> {
     }
 }
 
-/// What a client's result says to something that it was asked: an `ElicitResult`, or what was wanted itself. Whether it
-/// fits is for [`crate::tasks::asking::fit`] to say.
+/// Parses a client's result as an answer to this question: an `ElicitResult`, or the requested object itself.
+/// [`crate::tasks::asking::fit`] then checks whether it fits.
 ///
 /// # Errors
-/// What is wrong with it, in words for the client.
+/// The problem, in words for the client.
 pub fn answer(ask: &Ask, result: &Value) -> Result<Answer, String> {
     match ask {
         Ask::Form(_) | Ask::Url(_) => elicited(result),
@@ -103,7 +103,7 @@ pub fn answer(ask: &Ask, result: &Value) -> Result<Answer, String> {
     }
 }
 
-/// Reads an `ElicitResult`.
+/// Parses an `ElicitResult`.
 fn elicited(result: &Value) -> Result<Answer, String> {
     match (result.get("action").and_then(Value::as_str), result.get("content")) {
         (Some("accept"), Some(Value::Object(content))) => Ok(Answer::Accept(content.clone())),
@@ -115,14 +115,15 @@ fn elicited(result: &Value) -> Result<Answer, String> {
     }
 }
 
-/// The trace that a request belongs to. One that is not of the W3C's form is left out: it must not stop a call.
+/// Parses the trace that a request belongs to. An invalid one by the W3C's format is ignored: it must not
+/// fail a call.
 pub fn trace(params: &Value) -> Result<Option<Trace>, Error> {
     let Some(meta) = meta(params)? else { return Ok(None) };
     let text = |name: &str| meta.get(name).and_then(Value::as_str);
     Ok(text("traceparent").and_then(|parent| Trace::new(parent, text("tracestate"))))
 }
 
-/// `GetPromptRequestParams`: the prompt's name, and what it is filled in with.
+/// Parses `GetPromptRequestParams`: the prompt's name and its arguments.
 pub fn prompt(params: &Value) -> Result<(&str, BTreeMap<String, String>), Error> {
     let name = text(params, "name", "the name of a prompt")?;
     Ok((name, texts("arguments", params.get("arguments"))?))
@@ -131,17 +132,17 @@ pub fn prompt(params: &Value) -> Result<(&str, BTreeMap<String, String>), Error>
 /// `CompleteRequestParams`.
 #[derive(Debug, PartialEq)]
 pub struct Completing<'a> {
-    /// What is being filled in.
+    /// The object whose argument is completed.
     pub of: Reference<'a>,
     /// The name of the argument.
     pub argument: &'a str,
-    /// What was typed so far.
+    /// The text typed so far.
     pub typed: &'a str,
-    /// The arguments that have a value already.
+    /// The arguments that already have a value.
     pub others: BTreeMap<String, String>,
 }
 
-/// Reads the parameters of `completion/complete`.
+/// Parses the parameters of `completion/complete`.
 pub fn completing(params: &Value) -> Result<Completing<'_>, Error> {
     let of = match params.get("ref") {
         Some(Value::Object(_)) => &params["ref"],
@@ -161,7 +162,7 @@ pub fn completing(params: &Value) -> Result<Completing<'_>, Error> {
     Ok(Completing { of, argument: name, typed, others: texts("context.arguments", others)? })
 }
 
-/// Texts by name.
+/// Parses an object of strings.
 fn texts(field: &str, value: Option<&Value>) -> Result<BTreeMap<String, String>, Error> {
     let members = match value {
         None | Some(Value::Null) => return Ok(BTreeMap::new()),
@@ -175,7 +176,7 @@ fn texts(field: &str, value: Option<&Value>) -> Result<BTreeMap<String, String>,
     members.iter().map(text).collect()
 }
 
-/// `_meta`, if there is one.
+/// Returns `_meta`, if there is one.
 pub fn meta(params: &Value) -> Result<Option<&Map<String, Value>>, Error> {
     match params.get("_meta") {
         None | Some(Value::Null) => Ok(None),
@@ -184,8 +185,8 @@ pub fn meta(params: &Value) -> Result<Option<&Map<String, Value>>, Error> {
     }
 }
 
-/// A field is missing, or holds something else than it must. What it holds is named by its kind: a value could be
-/// long, or a secret in the wrong place.
+/// Returns the error for a field that is missing or invalid. It does not repeat strings, arrays or objects:
+/// they could be long, or a secret in the wrong field.
 pub fn wrong(field: &str, found: Option<&Value>, must: &str) -> Error {
     match found {
         None => invalid(format!("`{field}` is missing: it must be {must}")),

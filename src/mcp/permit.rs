@@ -1,6 +1,6 @@
-//! What a caller may do here, by the rules of the catalog in force: [`Permit`] with tools and what is tied to them,
-//! [`Acting`] with tasks. Every generation asks them before it calls, lists or reads; what they answer is decided by
-//! [`crate::access::may`]. They must not know how a generation says no.
+//! Authorization of a caller by the rules of the catalog in force: [`Permit`] for tools, and the prompts and
+//! resources tied to them, [`Acting`] for tasks. Every generation checks them before it calls, lists or
+//! reads. [`crate::access::may`] makes the decisions. They must not know how a generation reports a refusal.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::catalog::{Argument, Catalog, Prompt, Readable, Tool, on_behalf_of};
 use crate::tasks::service::{Actor, Deed};
 use crate::tasks::task::{Owner, Task};
 
-/// The code of an error for a caller who lacks scopes: that of HTTP, for which JSON-RPC has none.
+/// Error code for missing scopes. It is that of HTTP, since JSON-RPC has none.
 const FORBIDDEN: i32 = 403;
 
-/// What a caller may do.
+/// Permissions of a caller.
 #[derive(Clone, Copy)]
 pub struct Permit<'a> {
     caller: &'a Principal,
 }
 
-/// Somebody who asks for tasks, under the rules in force.
+/// A caller of task operations, under the rules in force.
 #[derive(Clone, Copy)]
 pub struct Acting<'a> {
     bridge: &'a Bridge,
@@ -34,12 +34,13 @@ pub struct Acting<'a> {
 }
 
 impl<'a> Acting<'a> {
-    /// Who asks.
+    /// Creates the actor for this caller.
     pub fn new(bridge: &'a Bridge, caller: &'a Principal) -> Self {
         Self { bridge, caller }
     }
 
-    /// What their client can be asked of this task, where it can do `client`: nothing that they may not answer.
+    /// Returns the client's capabilities for this task. They are barred if the caller may not answer its
+    /// questions.
     pub fn answers(&self, task: &Task, client: Abilities) -> Abilities {
         match self.may(Deed::Answer, task) {
             Ok(()) => client,
@@ -55,7 +56,7 @@ impl Actor for Acting<'_> {
 
     fn tools(&self) -> Vec<String> {
         let catalog = self.bridge.catalog();
-        // Of a task of somebody's: their own they see without this.
+        // Checked for a task of another owner: callers see their own tasks without this.
         let somebody = Owner::new("");
         let sees = |(_, rules): &&(String, Rules)| {
             may(rules, Verb::See, self.caller, Some(&somebody)) == Verdict::May
@@ -74,7 +75,7 @@ impl Actor for Acting<'_> {
         };
         let verdict = may(self.bridge.catalog().rules_of(&task.tool), verb, self.caller, Some(&task.owner));
         match verdict {
-            // Also where the tool, and its rules with it, is gone.
+            // Also checked where the tool, and its rules with it, no longer exists.
             Verdict::May
                 if deed == Deed::Answer && task.terms.four_eyes && task.owner == self.caller.owner =>
             {
@@ -94,28 +95,29 @@ fn four_eyes() -> String {
     "the task is your own, and what it asks must be answered by somebody else".to_owned()
 }
 
-/// True if this caller may give the consent that a call of theirs needs; else somebody else is asked for it, in a task.
+/// Returns true if this caller may give the consent that their own call needs. Otherwise another person is
+/// asked, in a task.
 pub fn may_consent(caller: &Principal, tool: &Tool) -> bool {
     may(&tool.access, Verb::Answer, caller, Some(&caller.owner)) == Verdict::May
 }
 
-/// What becomes of a call.
+/// Authorization of a call.
 pub enum Callable<'a> {
-    /// The tool that is called.
+    /// The tool to call.
     Yes(&'a Arc<Tool>),
-    /// The caller needs these scopes for it.
+    /// The caller lacks these scopes.
     Lacks(BTreeSet<String>),
     /// There is no such tool for this caller.
     Unknown,
 }
 
 impl<'a> Permit<'a> {
-    /// What this caller may do.
+    /// Creates the permissions of this caller.
     pub fn of(caller: &'a Principal) -> Self {
         Self { caller }
     }
 
-    /// The tool that this caller means.
+    /// Looks up the tool that this caller wants to call.
     pub fn callable<'c>(&self, catalog: &'c Catalog, name: &str) -> Callable<'c> {
         let Some(tool) = catalog.get(name) else { return Callable::Unknown };
         match may(&tool.access, Verb::Call, self.caller, None) {
@@ -125,12 +127,12 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// True if this caller may call the tool.
+    /// Returns true if this caller may call the tool.
     pub fn may_call(&self, tool: &Tool) -> bool {
         may(&tool.access, Verb::Call, self.caller, None) == Verdict::May
     }
 
-    /// True if this caller may know of a resource: it belongs to no tool, or to one that they may call.
+    /// Returns true if this caller may see a resource: it belongs to no tool, or to one that they may call.
     pub fn may_read(&self, catalog: &Catalog, readable: Readable<'_>) -> bool {
         match readable {
             Readable::One(resource) => {
@@ -140,17 +142,17 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// The prompt of this name, if this caller may know of it.
+    /// Returns the prompt of this name, if this caller may see it.
     pub fn prompt<'c>(&self, catalog: &'c Catalog, name: &str) -> Option<&'c Arc<Prompt>> {
         catalog.prompts().get(name).filter(|prompt| self.may_prompt(catalog, prompt))
     }
 
-    /// True if this caller may know of a prompt.
+    /// Returns true if this caller may see a prompt.
     pub fn may_prompt(&self, catalog: &Catalog, prompt: &Prompt) -> bool {
         self.may_fill(catalog, &prompt.arguments)
     }
 
-    /// The values of arguments can be those of a tool's parameter.
+    /// Returns true if the caller may call each tool whose parameter supplies the values of an argument.
     fn may_fill(&self, catalog: &Catalog, arguments: &[Argument]) -> bool {
         arguments.iter().filter_map(|argument| argument.tool.as_deref()).all(|name| self.knows(catalog, name))
     }
@@ -160,7 +162,8 @@ impl<'a> Permit<'a> {
     }
 }
 
-/// The scopes that the call of a tool takes, if all that stands against it is that its caller lacks some of them. Those that they have are among them: whoever asks for a token anew must not lose any.
+/// Returns the scopes that a tool call requires, if missing scopes are the only obstacle. They include those
+/// that the caller already has: a new token must not lose any.
 pub fn lacking(bridge: &Bridge, caller: &Principal, request: &Request) -> Option<Vec<String>> {
     if request.method != "tools/call" {
         return None;
@@ -176,10 +179,10 @@ pub fn lacking(bridge: &Bridge, caller: &Principal, request: &Request) -> Option
     }
 }
 
-/// The tool that is called.
+/// Returns the tool that is called.
 ///
 /// # Errors
-/// What the call is answered with if there is none for this caller.
+/// The error to answer with, if the tool does not exist for this caller or needs more scopes.
 pub fn called<'c>(
     bridge: &Bridge,
     caller: &Principal,
@@ -187,7 +190,7 @@ pub fn called<'c>(
     name: &str,
 ) -> Result<&'c Arc<Tool>, Error> {
     let callable = Permit::of(caller).callable(catalog, name);
-    // To call what is not there is a slip of the pen; to call what is there for others is told of.
+    // A call of an unknown tool is a mistake. A call of a tool that exists for others goes to the audit log.
     if !matches!(callable, Callable::Yes(_)) && catalog.get(name).is_some() {
         bridge.audit.denied(Some(name), "no rule lets them call it");
     }
@@ -203,7 +206,7 @@ pub fn called<'c>(
     }
 }
 
-/// Scopes as a header lists them (RFC 6750, section 3).
+/// Returns scopes in the form of a header (RFC 6750, section 3).
 fn listed(scopes: &BTreeSet<String>) -> String {
     scopes.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,6 @@
-//! Counts polls, what waits, and messages that are no requests, so that a caller who sends them without pause is slowed down to
-//! what one may send, and in the end refused. It forgets within seconds, and one process does not know what another counted.
+//! Rate limit for polls, waiting requests and messages without a response. It delays a caller who sends too
+//! fast, and then refuses further messages. It forgets a caller within seconds, and each process counts on
+//! its own.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,27 +11,27 @@ use super::whose::Whose;
 
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// What one caller does without pause is answered by turns, so many a second, as long as its turn comes within a while.
+/// A rate limit per caller and second. Excess requests are delayed up to a maximum, and refused beyond that.
 #[derive(Debug)]
 pub(super) struct Polls {
     held: Duration,
-    /// Until when what they did so far uses up what they may do, were it spread evenly.
+    /// For each caller, the time until which its past requests use up its rate (GCRA).
     used: Mutex<HashMap<Whose, Instant>>,
 }
 
-/// What is to be done with a poll.
+/// The decision about one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It is answered.
+    /// It is answered now.
     Now,
-    /// It is answered after so long.
+    /// It is answered after this delay.
     After(Duration),
     /// It is refused.
     Never,
 }
 
 impl Turn {
-    /// Waits for it. False if it never comes.
+    /// Waits for the turn. Returns false if the request is refused.
     pub(super) async fn comes(self) -> bool {
         if let Self::After(pause) = self {
             tokio::time::sleep(pause).await;
@@ -40,17 +41,17 @@ impl Turn {
 }
 
 impl Polls {
-    /// Whatever has to wait for its turn longer than this is refused.
+    /// Refuses requests that would have to wait longer than this.
     pub(super) fn held_for(held: Duration) -> Self {
         Self { held, used: Mutex::default() }
     }
 
-    /// Counts one poll of a caller who may make `most` a second, as many at once if there was none before. What is refused
-    /// counts for nothing.
+    /// Counts one request of a caller who may make `most` per second, with a burst of the same size. A
+    /// refused request is not counted.
     pub(super) fn turn(&self, caller: Whose, most: u32, now: Instant) -> Turn {
         let mut used = self.used.lock();
         if !used.contains_key(&caller) {
-            // Callers come and go; those that fell silent are dropped when a new one comes.
+            // Removes inactive callers when a new caller arrives.
             used.retain(|_, until| *until > now);
         }
         let until = used.get(&caller).copied().unwrap_or(now).max(now) + WINDOW / most.max(1);

@@ -1,6 +1,5 @@
-//! The prompts, for every generation: their list page by page, and one filled in. A resource that a prompt carries
-//! along is read for this caller, so that nobody gets what is not theirs. It must not know how a generation writes a
-//! prompt.
+//! Prompts, for every generation: their list page by page, and filling in one of them. A resource that a
+//! prompt embeds is read with the caller's permissions. It must not know how a generation writes a prompt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,39 +15,39 @@ use super::{Bridge, cursor};
 use crate::auth::Principal;
 use crate::catalog::{Catalog, Part, Prompt, Readable, Resource, Role};
 
-/// The list that cursors of `prompts/list` are for.
+/// Name of this list in the cursors of `prompts/list`.
 const LIST: &str = "prompts/list";
 
 /// A prompt, filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
-    /// What it is for.
+    /// Description of the prompt.
     pub description: Option<String>,
-    /// What it says, and who says it.
+    /// Its messages, with their roles.
     pub messages: Vec<(Role, Content)>,
 }
 
 /// Why a prompt cannot be filled in.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
-    /// There is none of this name.
+    /// There is no prompt of this name.
     #[error("Unknown prompt: {0:?}. prompts/list has the prompts there are.")]
     Unknown(String),
-    /// The arguments do not fit; the text says which and why.
+    /// The arguments are invalid; the text names them and the reason.
     #[error("the arguments do not fit: {0}")]
     Arguments(String),
-    /// A resource that it carries along cannot be had.
+    /// A resource that the prompt embeds cannot be read.
     #[error("the prompt carries {uri} along: {source}")]
     Resource {
-        /// Its address.
+        /// Address of the resource.
         uri: String,
-        /// Why not.
+        /// The reason.
         source: ReadError,
     },
 }
 
-/// The page at a cursor, or the first, of the prompts that this caller may know of. `None` if the cursor is not one of this
-/// list.
+/// Returns the page at a cursor, or the first, of the prompts that this caller may see. Returns `None` if the
+/// cursor does not belong to this list.
 pub fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Page<Arc<Prompt>>> {
     let after: Option<String> = match at {
         None => None,
@@ -65,7 +64,7 @@ pub fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Pag
     Some(Page { entries: prompts.into_iter().map(Arc::clone).collect(), next_cursor })
 }
 
-/// Fills a prompt in.
+/// Fills in a prompt.
 ///
 /// # Errors
 /// See [`PromptError`].

@@ -1,5 +1,5 @@
-//! Counts what a caller may do so often in a while: calls in a minute, sessions ended in a day. One process does not know what
-//! another counted, and it forgets within that while.
+//! Rate limit over longer windows: calls per minute, sessions ended per day. Each process counts on its own,
+//! and forgets a caller within the window.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,28 +8,28 @@ use parking_lot::Mutex;
 
 use super::whose::Whose;
 
-/// Counts by caller.
+/// A rate limit per caller.
 #[derive(Debug)]
 pub(super) struct Rates {
     window: Duration,
-    /// Until when what they did so far uses up what they may do, were it spread evenly.
+    /// For each caller, the time until which its past events use up its rate (GCRA).
     used: Mutex<HashMap<Whose, Instant>>,
 }
 
 impl Rates {
-    /// So many may be done within each such while.
+    /// Limits the events within each window of this length.
     pub(super) fn within(window: Duration) -> Self {
         Self { window, used: Mutex::default() }
     }
 
-    /// Counts one more of a caller who may do `most` within the while.
+    /// Counts one more event of a caller who may have `most` within the window.
     ///
     /// # Errors
-    /// How long it takes until they may again; this one is not counted.
+    /// The time until the next event is allowed. The refused event is not counted.
     pub(super) fn take(&self, caller: Whose, most: u32, now: Instant) -> Result<(), Duration> {
         let mut used = self.used.lock();
         if !used.contains_key(&caller) {
-            // Callers come and go; those that fell silent are dropped when a new one comes.
+            // Removes inactive callers when a new caller arrives.
             used.retain(|_, until| *until > now);
         }
         let until = used.get(&caller).copied().unwrap_or(now).max(now) + self.window / most.max(1);

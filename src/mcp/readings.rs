@@ -1,5 +1,5 @@
-//! [`Readings`]: whose turn it is to read an artifact: each takes memory before it is an answer, and an engine's time. It must not
-//! refuse anybody: who waits too long is given up by whoever waits.
+//! [`Readings`]: limits concurrent reads of artifacts, because each uses memory and the engine's time. It
+//! must not refuse a caller: the caller has a timeout of its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -10,19 +10,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::whose::Whose;
 use crate::auth::Principal;
 
-/// Artifacts that are read at once.
+/// Maximum number of concurrent reads.
 const AT_ONCE: usize = 4;
 
-/// Those of them that one caller can have read.
+/// Maximum number of concurrent reads of one caller.
 const OF_ONE: usize = 2;
 
-/// The turns of all callers.
+/// The read permits of all callers.
 pub struct Readings {
     all: Arc<Semaphore>,
     each: Mutex<HashMap<Whose, Weak<Semaphore>>>,
 }
 
-/// Somebody's turn, until it is dropped.
+/// A read permit. Dropping it releases the permit.
 pub(super) struct Turn {
     _held: [Option<OwnedSemaphorePermit>; 2],
 }
@@ -34,11 +34,11 @@ impl Default for Readings {
 }
 
 impl Readings {
-    /// Waits for this caller's turn.
+    /// Waits for a read permit of this caller.
     pub(super) async fn turn(&self, caller: &Principal) -> Turn {
         let theirs = self.of(Whose::of(caller));
-        // First among one's own, so that whoever asks for many stands in the line of all no more often than others.
-        // Neither is ever closed.
+        // The caller's own semaphore comes first, so that many reads of one caller do not fill the shared
+        // queue. Neither semaphore is ever closed.
         let own = theirs.acquire_owned().await.ok();
         Turn { _held: [own, Arc::clone(&self.all).acquire_owned().await.ok()] }
     }

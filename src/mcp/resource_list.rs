@@ -1,5 +1,6 @@
-//! The lists of resources and of their templates, page by page, for every generation: first those of the config by
-//! name, then what the caller's tasks have, newest first. It must not know how a generation writes a resource.
+//! Lists of resources and of their templates, page by page, for every generation. Resources of the config
+//! come first, by name. The logs and artifacts of the caller's tasks follow, newest first. It must not know
+//! how a generation writes a resource.
 
 use std::sync::Arc;
 
@@ -14,48 +15,48 @@ use crate::catalog::{Readable, Resource, ResourceTemplate};
 use crate::tasks::store::{Position, StoreError};
 use crate::tasks::task::{Task, TaskId};
 
-/// The list that cursors of `resources/list` are for.
+/// Name of this list in the cursors of `resources/list`.
 const LIST: &str = "resources/list";
-/// The list that cursors of `resources/templates/list` are for.
+/// Name of this list in the cursors of `resources/templates/list`.
 const TEMPLATES: &str = "resources/templates/list";
 
 /// A page of a list.
 pub struct Page<T> {
-    /// What is on it, in order.
+    /// Its entries, in order.
     pub entries: Vec<T>,
-    /// Where the next one begins, if there is one.
+    /// Cursor of the next page, if there is one.
     pub next_cursor: Option<String>,
 }
 
-/// Something to read.
+/// Entry of the list of resources.
 pub enum Entry {
     /// A resource of the config.
     Fixed(Arc<Resource>),
-    /// A log or an artifact.
+    /// A log or an artifact of a task.
     OfTask(Link),
 }
 
-/// Many things to read.
+/// Entry of the list of templates.
 pub enum TemplateEntry {
     /// A template of the config.
     Configured(Arc<ResourceTemplate>),
-    /// All logs, or all artifacts.
+    /// A template of this server, for all logs or all artifacts.
     Own(&'static Own),
 }
 
-/// A template of the server's own.
+/// A template of this server.
 pub struct Own {
-    /// Its form, by RFC 6570.
+    /// URI template (RFC 6570).
     pub uri_template: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub description: &'static str,
-    /// The media type of all of them, where they have one.
+    /// Media type of all its resources, if they have the same.
     pub mime_type: Option<&'static str>,
 }
 
-/// The server's own templates.
+/// The templates of this server.
 pub const OWN: [Own; 2] = [
     Own {
         uri_template: resources::LOG_TEMPLATE,
@@ -74,15 +75,15 @@ pub const OWN: [Own; 2] = [
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// The cursor is not one of this list and this caller.
+    /// The cursor does not belong to this list and this caller.
     #[error("the cursor is not one of this list")]
     Cursor,
-    /// The store cannot be used.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A place in the list: after a resource of the config, at the newest task, or after a task.
+/// Position in the list: after a resource of the config, at the newest task, or after a task.
 #[derive(Serialize, Deserialize)]
 enum Place {
     Fixed(String),
@@ -90,15 +91,15 @@ enum Place {
     Task(i64, String),
 }
 
-/// A place in the list of templates: after one of the config, or after some of the server's own.
+/// Position in the list of templates: after one of the config, or after some of this server.
 #[derive(Serialize, Deserialize)]
 enum TemplatePlace {
     Configured(String),
     Own(usize),
 }
 
-/// The page at a cursor, or the first. Of the tasks it is what belongs to as many as fit. Where callers cannot be told
-/// apart, tasks are left out.
+/// Returns the page at a cursor, or the first. For tasks, its size limits the number of tasks, each with all
+/// its entries. Where callers are not identified, tasks are left out.
 ///
 /// # Errors
 /// See [`ListError`].
@@ -137,7 +138,7 @@ pub async fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Resu
     Ok(Page { entries, next_cursor })
 }
 
-/// What belongs to the next tasks, and where the list goes on behind them.
+/// Adds the entries of the next tasks. Returns where the list continues after them.
 async fn tasks(
     bridge: &Bridge,
     caller: &Principal,
@@ -161,7 +162,7 @@ async fn tasks(
     Ok(last.map(|task| Place::Task(task.created_at.as_millis(), task.id.as_str().to_owned())))
 }
 
-/// What names the artifacts of a task; not read where there can be none.
+/// Reads the output that names a task's artifacts, unless there can be none.
 async fn output(bridge: &Bridge, task: &Task) -> Result<Option<Output>, StoreError> {
     let backend = bridge.backend(&task.backend);
     if task.has_ended() && backend.is_some_and(|backend| backend.artifacts().is_some()) {
@@ -171,8 +172,8 @@ async fn output(bridge: &Bridge, task: &Task) -> Result<Option<Output>, StoreErr
     }
 }
 
-/// The page of templates at a cursor, or the first, of those that this caller may know of. `None` if the cursor is not one of
-/// this list.
+/// Returns the page of templates at a cursor, or the first, of those that this caller may see. Returns `None`
+/// if the cursor does not belong to this list.
 pub fn templates(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Option<Page<TemplateEntry>> {
     let place = match at {
         None => None,

@@ -1,7 +1,7 @@
-//! What there is to read: what the config gives, and what jobs print and leave behind, at
-//! `taskbridge://tasks/{id}/log` and `taskbridge://tasks/{id}/artifacts/{name}`. The latter is read through the
-//! backend's narrow ways, bounded in size and time, for those who may look at the task only. It must not change a row, and must not
-//! know how a generation writes a resource.
+//! Reads resources: those of the config, and logs and artifacts of tasks, at `taskbridge://tasks/{id}/log`
+//! and `taskbridge://tasks/{id}/artifacts/{name}`. Logs and artifacts are read through the backend's narrow
+//! interfaces, with limits of size and time, and only for callers who may see the task. It must not change a
+//! row, and must not know how a generation writes a resource.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -21,77 +21,78 @@ use crate::tasks::audit::{self, Audit as _, Event as Told};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
 
-/// The template of a log's address.
+/// Address template of logs.
 pub const LOG_TEMPLATE: &str = "taskbridge://tasks/{task_id}/log";
-/// The template of an artifact's address; a name can have several parts.
+/// Address template of artifacts. A name can have several segments.
 pub const ARTIFACT_TEMPLATE: &str = "taskbridge://tasks/{task_id}/artifacts/{+name}";
-/// The longest that an engine is waited for.
+/// Timeout of a read from an engine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What stays as it is in the name of an artifact: RFC 3986's unreserved characters, and `/` between its parts.
+/// The characters to escape in an artifact's name: all except RFC 3986's unreserved characters and the `/`
+/// between segments.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// Something that can be read.
+/// Link to a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Its address.
     pub uri: String,
     /// A short name.
     pub name: String,
-    /// What it is, for people.
+    /// Its description, for people.
     pub description: String,
-    /// Its media type, where known.
+    /// Its media type, if known.
     pub mime_type: Option<String>,
-    /// Its size in bytes, where known.
+    /// Its size in bytes, if known.
     pub size: Option<u64>,
 }
 
-/// What was read.
+/// Contents of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// Its media type, where known.
+    /// Media type, if known.
     pub mime_type: Option<String>,
-    /// The bytes: text where they are text.
+    /// The content: text, or bytes if it is not text.
     pub body: Body,
-    /// True if everybody gets the same: it comes from the config.
+    /// True if all callers get the same: it comes from the config, and belongs to no tool.
     pub shared: bool,
 }
 
 /// Why something could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// There is no such thing, or it is not the caller's.
+    /// There is no such resource, or the caller may not see it.
     #[error("there is no such resource, or it has expired")]
     NotFound,
-    /// It is there, but cannot be had like this.
+    /// It exists, but cannot be read like this.
     #[error("{0}")]
     Refused(String),
-    /// The engine does not serve us now.
+    /// The engine is unavailable.
     #[error("it cannot be read now: {0}")]
     Unavailable(String),
-    /// The deployment is wrong; what is wrong is the operator's business.
+    /// The deployment is misconfigured; the details are for the operator.
     #[error("the engine does not let us read it")]
     Denied(#[source] taskbridge_sdk::Error),
-    /// A template of the config cannot be rendered; why is the operator's business.
+    /// A template of the config cannot be rendered; the details are for the operator.
     #[error("the server cannot make it: its config is wrong")]
     Template(#[source] BadTemplate),
-    /// The store cannot be used.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What is wrong with a template that only showed itself now.
+/// An error in a template that rendering has revealed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadTemplate(String);
 
-/// What an address is of, whether or not there is such a thing.
+/// What an address refers to, whether or not that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// What the job of a task prints.
+    /// The output of a task's job.
     Log(TaskId),
     /// A file that a job left. It never changes.
     Artifact,
-    /// What the config offers.
+    /// A resource of the config.
     Offered,
 }
 
@@ -102,17 +103,17 @@ enum Part {
     Artifact(String),
 }
 
-/// The address of a task's log.
+/// Returns the address of a task's log.
 pub fn log_uri(id: &TaskId) -> String {
     format!("taskbridge://tasks/{id}/log")
 }
 
-/// The address of one artifact of a task.
+/// Returns the address of one artifact of a task.
 pub fn artifact_uri(id: &TaskId, name: &str) -> String {
     format!("taskbridge://tasks/{id}/artifacts/{}", utf8_percent_encode(name, ESCAPED))
 }
 
-/// What an address is of.
+/// Returns what an address refers to.
 pub fn subject(uri: &str) -> Subject {
     match parse(uri) {
         Some((task, Part::Log)) => Subject::Log(task),
@@ -121,10 +122,11 @@ pub fn subject(uri: &str) -> Subject {
     }
 }
 
-/// True if there is something at this address that the caller may read, now or once its job has begun.
+/// Returns true if there is something at this address that the caller may read, now or once its job has
+/// started.
 ///
 /// # Errors
-/// If the store cannot be used.
+/// If the store fails.
 pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bool, StoreError> {
     let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
     let may = |readable: Readable<'_>| permit.may_read(&catalog, readable);
@@ -147,7 +149,7 @@ pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bo
     }
 }
 
-/// All that can be read of a task: its artifacts, then its log.
+/// Returns links to all that can be read of a task: its artifacts, then its log.
 pub fn links(bridge: &Bridge, task: &Task, output: Option<&Output>) -> Vec<Link> {
     let backend = bridge.backend(&task.backend);
     let artifacts = output.into_iter().flat_map(|output| &output.artifacts).map(|artifact| Link {
@@ -169,7 +171,7 @@ pub fn links(bridge: &Bridge, task: &Task, output: Option<&Output>) -> Vec<Link>
     artifacts.filter(|_| has_artifacts).chain(has_log.then_some(log)).collect()
 }
 
-/// A link to a resource of the config.
+/// Returns a link to a resource of the config.
 pub fn link_to(resource: &Resource) -> Content {
     let card = &resource.card;
     Content::ResourceLink {
@@ -181,12 +183,12 @@ pub fn link_to(resource: &Resource) -> Content {
     }
 }
 
-/// Links to what the config gives beside a tool, for one whose job has failed.
+/// Returns links to the resources of the config that belong to a tool, for one whose job has failed.
 pub fn beside(bridge: &Bridge, tool: &str) -> Vec<Content> {
     bridge.catalog().resources().beside(tool).map(|resource| link_to(resource)).collect()
 }
 
-/// Reads what lies at an address.
+/// Reads the resource at an address.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -215,10 +217,10 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
     }
 }
 
-/// What the config gives at an address.
+/// Reads a resource of the config.
 fn offered(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Option<Contents>, ReadError> {
     let (catalog, permit) = (bridge.catalog(), Permit::of(caller));
-    // What belongs to a tool is not everybody's, and no cache on the way may give it to others.
+    // Not every caller may read what belongs to a tool, so no shared cache may store it.
     let shared = Cell::new(true);
     let may = |readable: Readable<'_>| {
         shared.set(readable.tools().next().is_none());
@@ -232,7 +234,8 @@ fn offered(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Option<Cont
     }))
 }
 
-/// The end of a task's log; empty while nothing has been started. `search` keeps the lines that contain it.
+/// Reads the end of a task's log; it is empty before the job has started. `search` selects the lines that
+/// contain it.
 ///
 /// # Errors
 /// See [`ReadError`].
@@ -250,7 +253,7 @@ pub async fn log(
     Ok(LogText { text: harmless(&text).into_owned(), cut })
 }
 
-/// The backend that the task's job runs in.
+/// Returns the backend of the task's job.
 fn backend(bridge: &Bridge, task: &Task) -> Result<Arc<dyn Backend>, ReadError> {
     bridge.backend(&task.backend).ok_or_else(|| {
         let why = "it can be read only through a server that is connected to the backend of its job";

@@ -1,6 +1,6 @@
-//! Reads the results that answers are made of. What is large is read once there is room for it on its way to the client, so
-//! that many who ask at once for a large result do not all have it in memory, and before anything is noted of a call's
-//! having been answered. It must not know how a generation writes a result.
+//! Reads results for answers. A large result is read only once memory for sending it is reserved, so that
+//! many requests for large results do not exhaust memory. That happens before the call is recorded as
+//! answered. It must not know how a generation writes a result.
 
 use taskbridge_sdk::Output;
 
@@ -11,25 +11,26 @@ use super::room;
 use crate::tasks::store::{Found, StoreError};
 use crate::tasks::task::{Task, TaskId};
 
-/// What is kept in no more bytes than this takes no room: in an answer it is written more than once, and with escapes.
+/// Maximum size of a stored result that needs no reservation. It is a quarter of the usual limit, because an
+/// answer contains a result more than once, and escaped.
 const SMALL: usize = room::SMALL / 4;
 
-/// The code of an error for what finds no room: that of HTTP, for which JSON-RPC has none.
+/// Error code for an exhausted memory budget. It is that of HTTP, since JSON-RPC has none.
 const NO_ROOM: i32 = 503;
 
-/// Why a result is not read.
+/// Why a result was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
-    /// The store cannot be used.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Too much is on its way.
+    /// The memory budget is exhausted.
     #[error("there is no room for the result of task {0}")]
     NoRoom(TaskId),
 }
 
 impl Unread {
-    /// What a client is told of it.
+    /// Returns the error for a client.
     pub fn told(&self, bridge: &Bridge) -> Error {
         match self {
             Self::Store(error) => bridge.fault(error),
@@ -45,7 +46,8 @@ impl Unread {
     }
 }
 
-/// The result that a task ended with, for what goes out next by this way; `None` if it ended without one.
+/// Reads the result that a task ended with; `None` if it ended without one. `outlet` reserves memory for a
+/// large result.
 ///
 /// # Errors
 /// See [`Unread`].

@@ -1,5 +1,6 @@
-//! [`Room`]: the memory of what is large and on its way: bodies that come in slowly, and answers that are taken slowly. There is
-//! so much of it in this process, and nobody has it all. It must not know what is in them.
+//! [`Room`]: memory budget for large data in transit: bodies that arrive slowly, and answers that clients
+//! read slowly. The budget applies to this process, and each caller has a part of it. This module must not
+//! know the content.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,13 +10,13 @@ use parking_lot::Mutex;
 
 use super::whose::Whose;
 
-/// What is no larger is not counted here: the connections bound it.
+/// Smaller data is not counted: the number of connections bounds it.
 pub(super) const SMALL: usize = 64 * 1024;
 
-/// Somebody may have one part of this many.
+/// Each caller may use one of this many parts of the budget.
 const PARTS: usize = 4;
 
-/// What is taken. Cheap to clone.
+/// The reserved memory. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Room(Arc<Mutex<State>>);
 
@@ -25,15 +26,15 @@ struct State {
     in_all: usize,
 }
 
-/// One caller's way to the room.
+/// The budget as one caller uses it.
 pub(super) struct Part {
     pub(super) room: Room,
     pub(super) whose: Whose,
-    /// How much room there is in all.
+    /// The whole budget in bytes.
     pub(super) most: usize,
 }
 
-/// Room for something. Dropped, there is room for something else.
+/// A reservation of memory. Dropping it releases the memory.
 pub(super) struct Spot {
     room: Room,
     whose: Whose,
@@ -41,8 +42,9 @@ pub(super) struct Spot {
 }
 
 impl Room {
-    /// Room for so many bytes, where there are `most`. `None` if there is not enough, or this caller has too much of it: one thing
-    /// each finds room however large it is, and so does one in all.
+    /// Reserves memory from a budget of `most` bytes. Returns `None` if the budget or the caller's part is
+    /// exhausted. The only reservation of a caller may exceed its part, and the only reservation of all may
+    /// exceed the budget.
     pub(super) fn take(&self, whose: Whose, bytes: usize, most: usize) -> Option<Spot> {
         let mut state = self.0.lock();
         let theirs = state.taken.get(&whose).copied().unwrap_or(0);
@@ -57,14 +59,15 @@ impl Room {
 }
 
 impl Part {
-    /// Room for so many bytes; see [`Room::take`].
+    /// Reserves memory; see [`Room::take`].
     pub(super) fn take(&self, bytes: usize) -> Option<Spot> {
         self.room.take(self.whose, bytes, self.most)
     }
 }
 
 impl Spot {
-    /// The same for something that is so long after all. It is there already, so that nothing is refused.
+    /// Changes the size of the reservation to the actual size. This never fails, because the data already
+    /// exists.
     pub(super) fn resized(mut self, bytes: usize) -> Self {
         let mut state = self.room.0.lock();
         state.in_all = state.in_all - self.bytes + bytes;
@@ -76,7 +79,7 @@ impl Spot {
         self
     }
 
-    /// The same bytes, with this spot for as long as they are anywhere.
+    /// Binds the reservation to these bytes: it is released when the last reference to them is dropped.
     pub(super) fn hold(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Held { bytes, _spot: self })
     }

@@ -1,5 +1,5 @@
-//! A session as the client holds it: a sealed token that any replica can open. It must not be kept anywhere; what
-//! little a session can change is the store's ([`crate::tasks::store::Sessions`]).
+//! Sessions as sealed tokens: the client keeps the token, and any replica can open it. The server must not
+//! keep sessions. The few settings of a session are in the store ([`crate::tasks::store::Sessions`]).
 
 use std::collections::HashMap;
 
@@ -15,59 +15,60 @@ use crate::clock;
 use crate::seal::{Purpose, Seal};
 use crate::tasks::task::Owner;
 
-/// The form of the token. A token of another form, made by an older or a newer server, does not open.
+/// The format version of the token. A token with another version, from an older or newer server, does not
+/// open.
 const FORM: u8 = 1;
 
-/// How many opened sessions are remembered before all are forgotten.
+/// Maximum number of cached sessions. The whole cache is cleared when it is full.
 const MOST_OPENED: usize = 1024;
 
-/// What a client said that it can do.
+/// The capabilities that a client declared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Abilities {
-    /// It can show a form to its user (`elicitation`, or `elicitation.form`).
+    /// Can show a form to its user (`elicitation`, or `elicitation.form`).
     #[serde(rename = "f", skip_serializing_if = "std::ops::Not::not")]
     pub elicitation_form: bool,
-    /// It can send its user to a page (`elicitation.url`).
+    /// Can send its user to a web page (`elicitation.url`).
     #[serde(rename = "u", skip_serializing_if = "std::ops::Not::not")]
     pub elicitation_url: bool,
-    /// It can ask its model (`sampling`).
+    /// Can sample from its model (`sampling`).
     #[serde(rename = "s", skip_serializing_if = "std::ops::Not::not")]
     pub sampling: bool,
-    /// Its model can be told of tools (`sampling.tools`).
+    /// Accepts tools in sampling requests (`sampling.tools`).
     #[serde(rename = "st", skip_serializing_if = "std::ops::Not::not")]
     pub sampling_tools: bool,
-    /// Its model can be told what other servers say (`sampling.context`).
+    /// Accepts context of servers in sampling requests (`sampling.context`).
     #[serde(rename = "sc", skip_serializing_if = "std::ops::Not::not")]
     pub sampling_context: bool,
-    /// What its model is told, it can be told in lists of blocks.
+    /// Accepts lists of content blocks in sampling messages.
     #[serde(rename = "sl", skip_serializing_if = "std::ops::Not::not")]
     pub sampling_lists: bool,
-    /// It tells its roots (`roots`).
+    /// Can list its roots (`roots`).
     #[serde(rename = "r", skip_serializing_if = "std::ops::Not::not")]
     pub roots: bool,
-    /// It can make a task of its own of an elicitation (`tasks.requests.elicitation.create`).
+    /// Can run an elicitation as a task of its own (`tasks.requests.elicitation.create`).
     #[serde(rename = "et", skip_serializing_if = "std::ops::Not::not")]
     pub elicitation_tasks: bool,
-    /// It can make a task of its own of a question to its model (`tasks.requests.sampling.createMessage`).
+    /// Can run a sampling request as a task of its own (`tasks.requests.sampling.createMessage`).
     #[serde(rename = "mt", skip_serializing_if = "std::ops::Not::not")]
     pub sampling_tasks: bool,
-    /// Its tasks can be cancelled (`tasks.cancel`).
+    /// Can cancel its tasks (`tasks.cancel`).
     #[serde(rename = "tc", skip_serializing_if = "std::ops::Not::not")]
     pub cancels_tasks: bool,
-    /// Of the task in hand nothing can be asked here: whoever asks for it may not answer.
+    /// True if the caller may not answer questions of the current task, so none may be sent here.
     #[serde(skip)]
     pub barred: bool,
 }
 
 impl Abilities {
-    /// Reads `ClientCapabilities` in their newest form.
+    /// Parses `ClientCapabilities` in their newest form.
     pub fn declared(capabilities: &Value) -> Self {
         let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
         let (elicitation, sampling) = (&capabilities["elicitation"], &capabilities["sampling"]);
         let tasks = &capabilities["tasks"];
         Self {
-            // Without a mode, forms are meant: that is all there was at first.
+            // Without a mode, the client supports forms: the first revision had nothing else.
             elicitation_form: elicitation.is_object()
                 && (has(elicitation, "form") || !has(elicitation, "url")),
             elicitation_url: has(elicitation, "url"),
@@ -83,29 +84,29 @@ impl Abilities {
         }
     }
 
-    /// The same without tasks of the client's own.
+    /// Removes the capability of client tasks.
     #[must_use]
     pub fn without_tasks(self) -> Self {
         Self { elicitation_tasks: false, sampling_tasks: false, cancels_tasks: false, ..self }
     }
 
-    /// The same for a task whose questions are for others.
+    /// Marks the caller as not allowed to answer questions of the current task.
     #[must_use]
     pub fn barred(self) -> Self {
         Self { barred: true, ..self }
     }
 
-    /// True if this client can be asked anything at all.
+    /// Returns true if the client accepts any question.
     pub fn can_be_asked(&self) -> bool {
         (self.elicitation_form || self.elicitation_url || self.sampling || self.roots) && !self.barred
     }
 
-    /// True if this client makes tasks of its own at all.
+    /// Returns true if the client can run any question as a task of its own.
     pub fn makes_tasks(&self) -> bool {
         self.elicitation_tasks || self.sampling_tasks
     }
 
-    /// True if this client can make a task of its own of that.
+    /// Returns true if the client can run this kind of question as a task of its own.
     pub fn makes_task_of(&self, ask: &Ask) -> bool {
         match ask {
             Ask::Form(_) | Ask::Url(_) => self.elicitation_tasks,
@@ -114,12 +115,12 @@ impl Abilities {
         }
     }
 
-    /// True if this client can be asked for that.
+    /// Returns true if the client accepts this question.
     pub fn can_ask(&self, ask: &Ask) -> bool {
         self.missing(ask).is_none() && !self.barred
     }
 
-    /// The capability that this client would have to declare to be asked for that; `None` if it misses none.
+    /// Returns the capability that the client must declare for this question, or `None` if none is missing.
     pub fn missing(&self, ask: &Ask) -> Option<&'static str> {
         let (has, name) = match ask {
             Ask::Form(_) if self.elicitation_url => (self.elicitation_form, "elicitation.form"),
@@ -151,32 +152,33 @@ impl Abilities {
 pub struct Session {
     #[serde(rename = "v")]
     form: u8,
-    /// The revision that was negotiated.
+    /// The negotiated revision.
     #[serde(rename = "p")]
     pub revision: Revision,
-    /// What the client can do.
+    /// The capabilities of the client.
     #[serde(rename = "c")]
     pub client: Abilities,
-    /// Who began it; nobody else can use it.
+    /// The caller who began the session. Other callers cannot use it.
     #[serde(rename = "o")]
     pub owner: Owner,
-    /// Names the session within the server: 128 random bits, base 32. It never goes out unsealed.
+    /// The name of the session within the server: 128 random bits in base 32. It never leaves the server
+    /// unsealed.
     #[serde(rename = "n")]
     pub nonce: String,
-    /// When it began.
+    /// When the session began.
     #[serde(rename = "i")]
     pub issued: Timestamp,
-    /// When it is over at the latest.
+    /// When the session expires.
     #[serde(rename = "e")]
     pub expires: Timestamp,
 }
 
-/// Who sends a message.
+/// The sender of a message.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Who it is.
+    /// The authenticated caller.
     pub principal: Principal,
-    /// In which session; `None` before there is one.
+    /// The session, or `None` before it begins.
     pub session: Option<Session>,
 }
 
@@ -196,7 +198,7 @@ impl Session {
         }
     }
 
-    /// One that begins at this moment and lasts for an hour.
+    /// Creates a session that begins at this time and lasts for an hour.
     #[cfg(test)]
     pub(super) fn for_tests(
         revision: Revision,
@@ -209,20 +211,21 @@ impl Session {
         Self { form: FORM, revision, client, owner, nonce: nonce.to_owned(), issued, expires }
     }
 
-    /// The token: what `Mcp-Session-Id` carries. Visible ASCII.
+    /// Returns the token, which is the value of `Mcp-Session-Id`. It consists of visible ASCII.
     pub fn token(&self, seal: &Seal) -> String {
         seal.seal(Purpose::Session, self)
     }
 
-    /// Opens a token; `None` if it was not made with this seal, has another form or has expired.
+    /// Opens a token. Returns `None` if another key sealed it, or if it has another format version or has
+    /// expired.
     pub fn open(seal: &Seal, text: &str, now: Timestamp) -> Option<Self> {
         let session: Self = seal.open(Purpose::Session, text)?;
         (session.form == FORM && now < session.expires).then_some(session)
     }
 }
 
-/// Sessions that were opened lately, by token: most requests come in a session that was just used, and to open its
-/// token again would cost as much as to read the request. Whether a session was ended is not known here.
+/// Cache of opened sessions by token. Most requests use a recent session, and to open a token costs as much
+/// as to parse the request. The cache does not know which sessions have ended.
 #[derive(Default)]
 pub(super) struct Opened {
     lately: Mutex<Lately>,
@@ -231,7 +234,7 @@ pub(super) struct Opened {
 #[derive(Default)]
 struct Lately {
     sessions: HashMap<String, Session>,
-    /// The seal's turn in which they were opened: with other keys they may not open.
+    /// The key generation of the seal at which the sessions were opened. With other keys they may not open.
     turn: u64,
 }
 
@@ -250,7 +253,7 @@ impl Opened {
         }
         let session = Session::open(seal, text, now)?;
         let mut lately = self.lately.lock();
-        // Keys that were replaced meanwhile may be what opened it.
+        // Keys that were replaced in the meantime may have opened it.
         if lately.turn == turn {
             if lately.sessions.len() == MOST_OPENED {
                 lately.sessions.clear();

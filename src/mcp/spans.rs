@@ -1,5 +1,6 @@
-//! The spans that a client's trace goes on in here: whatever is logged while its request is answered names the trace, and
-//! what it starts goes on with it. A request without a trace has a span only where spans are kept, and else costs nothing.
+//! Spans that continue a client's trace. Log lines of a request name the trace, and what the request starts
+//! continues it. A request without a trace has a span only where spans are recorded; otherwise it costs
+//! nothing.
 
 use serde_json::Value;
 use taskbridge_sdk::Trace;
@@ -8,18 +9,18 @@ use tracing::Span;
 use super::params;
 use crate::trace;
 
-/// The span of a request: one that belongs to a trace, or one that begins a trace.
+/// Returns the span of a request: one that belongs to a trace, or one that begins a trace.
 pub(super) fn of(method: &str, params: &Value) -> Span {
     match params::trace(params) {
         Ok(Some(trace)) => {
             tracing::info_span!(target: trace::TARGET, "request", method, traceparent = trace.parent)
         }
-        // What is wrong with `_meta` is said by whoever reads it for more than this.
+        // The handler that reads all of `_meta` reports errors in it.
         Ok(None) | Err(_) => tracing::trace_span!(target: trace::TARGET, "request", method),
     }
 }
 
-/// How the trace of a request goes on in the task that it makes.
+/// Returns the trace of the task that a request creates.
 pub(super) fn carry(came: Option<Trace>) -> Option<Trace> {
     trace::carry(came)
 }

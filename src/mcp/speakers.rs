@@ -1,6 +1,6 @@
-//! One stream of a session speaks at a time: a client may hold several streams that it opened to listen, and every
-//! message goes out on exactly one of them. The newest speaks, since an older one may hang on a connection that is
-//! gone. It must not know how anything is said.
+//! Elects the active stream of a session. A client may open several listening streams, and every message goes
+//! out on exactly one of them. The newest is active, since an older one may hang on a broken connection. It
+//! must not know how anything is sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::offers::Edition;
 use crate::tasks::streams::{self, Handed};
 use crate::tasks::task::{Task, TaskId};
 
-/// Of how many tasks it is remembered what was told of their notes, before all is forgotten. A request that waited leaves
-/// a mark here that nothing takes away if its task had ended.
+/// Maximum number of log cursors; then all are removed. A request that waited leaves a cursor here, which
+/// nothing removes if its task had ended.
 const MOST_HEARD: usize = 1024;
 
-/// How far apart the clocks of two processes may be that have asked the store for the time.
+/// Maximum clock difference of two processes that use the store's time.
 const APART: Duration = Duration::from_secs(2);
 
-/// How far apart they are as a rule, and hardly ever further.
+/// Usual clock difference; it is rarely larger.
 const ROUGHLY: Duration = Duration::from_millis(250);
 
-/// How long a row may take to be seen by others once it was made.
+/// Maximum delay until other processes see a new row.
 const LATE: Duration = Duration::from_secs(10);
 
 /// The listening streams of all sessions.
@@ -34,14 +34,14 @@ pub struct Speakers {
     floors: Arc<Mutex<HashMap<String, Arc<Floor>>>>,
 }
 
-/// What a session was last told of one task, on whichever of its streams.
+/// What a session was last sent about one task, on any of its streams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Told {
-    /// [`crate::tasks::task::Task::changed_at`] of the row that was told of.
+    /// [`crate::tasks::task::Task::changed_at`] of the reported row.
     pub changed_at: Timestamp,
-    /// A short form of where it was said to stand.
+    /// Hash of the reported status.
     pub words: u64,
-    /// The last progress that was reported.
+    /// Last reported progress.
     pub progress: Option<f64>,
 }
 
@@ -54,16 +54,16 @@ struct Floor {
     told: Mutex<HashMap<TaskId, Told>>,
     heard: Mutex<HashMap<TaskId, Heard>>,
     seen: Mutex<Seen>,
-    /// What streams in other processes had told when they gave way, as far as it was taken over.
+    /// What streams in other processes had sent when they gave way, as far as it was taken over.
     taken_over: Mutex<HashMap<TaskId, Handed>>,
 }
 
-/// What was seen of a session's tasks, to find those that began and ended unseen.
+/// What was checked of a session's tasks, to find those that began and ended between two checks.
 #[derive(Default)]
 struct Seen {
-    /// When all was looked at last.
+    /// Time of the last check of all tasks.
     at: Option<Timestamp>,
-    /// Tasks of which it was told that they ended: when each was made, and a short form of what was told.
+    /// Tasks whose end was sent: when each was created, and a hash of what was sent.
     over: HashMap<TaskId, (Timestamp, u64)>,
 }
 
@@ -71,7 +71,7 @@ struct Seen {
 struct Streams {
     opened: u64,
     open: Vec<u64>,
-    /// The newest that is known to be open in any process.
+    /// The newest stream that is known to be open in any process.
     anywhere: u64,
 }
 
@@ -81,7 +81,8 @@ impl Streams {
     }
 }
 
-/// One listening stream's part in its session. Dropped, the stream is gone and the next newest speaks.
+/// The part of one listening stream in its session. On drop the stream is gone, and the next newest is
+/// active.
 pub struct Turn {
     session: String,
     stream: u64,
@@ -90,8 +91,8 @@ pub struct Turn {
 }
 
 impl Speakers {
-    /// A new stream of this session: from now on it is the one that speaks. Where it is the only one, its client knows
-    /// these lists. `n` is the number under which other processes know it, in the order in which they were opened; 0 if
+    /// Adds a new stream of this session, which is active from now on. Where it is the only one, its client
+    /// knows `lists`. `n` is the number under which other processes know it, in the order of opening; 0 if
     /// they do not.
     pub fn enter(&self, session: &str, n: u64, since: Timestamp, lists: Edition) -> Turn {
         let mut floors = self.floors.lock();
@@ -114,7 +115,7 @@ impl Speakers {
         Turn { session: session.to_owned(), stream, floor, speakers: self.clone() }
     }
 
-    /// Notes which stream of this session is the newest that is open in any process.
+    /// Records the newest stream of this session that is open in any process.
     pub fn heed(&self, session: &str, newest: u64) {
         if let Some(floor) = self.floors.lock().get(session) {
             floor
@@ -123,12 +124,12 @@ impl Speakers {
         }
     }
 
-    /// True if a stream of this session listens here.
+    /// Returns true if a stream of this session listens here.
     pub fn is_listened(&self, session: &str) -> bool {
         self.floors.lock().contains_key(session)
     }
 
-    /// Notes what a request of this session that waited for a task was told of its notes.
+    /// Stores the log cursor of a request of this session that waited for a task.
     pub fn heard_elsewhere(&self, session: &str, task: &Task, heard: Heard) {
         if let Some(floor) = self.floors.lock().get(session) {
             let heard = if task.has_ended() { heard } else { heard.handed_on() };
@@ -146,14 +147,14 @@ impl Floor {
         all.insert(task.clone(), heard);
     }
 
-    /// Goes on from what was told elsewhere of a task. A stream that is newer than the one that told it says anew where the
-    /// task stands.
+    /// Continues from what another process has sent about a task. If this stream is newer than the one that
+    /// sent it, the task's status is sent again.
     fn go_on(&self, task: &TaskId, from: Handed, is_older: bool) {
         let mut told = self.told.lock();
         let said = Told { changed_at: from.since, words: from.words, progress: from.progress };
         let known = told.entry(task.clone()).or_insert(said);
         if is_older {
-            // Nothing is reported twice, or backwards.
+            // No progress is reported twice, or backwards.
             let further = from.progress.filter(|other| known.progress.is_none_or(|own| *other > own));
             *known = Told { progress: further.or(known.progress), ..said };
         }
@@ -166,48 +167,49 @@ impl Floor {
 }
 
 impl Turn {
-    /// Waits until it is this stream's turn to speak.
+    /// Waits until this stream is active.
     pub async fn begins(&self) {
         self.until(true).await;
     }
 
-    /// Waits until it no longer is.
+    /// Waits until it is no longer active.
     pub async fn ends(&self) {
         self.until(false).await;
     }
 
-    /// True if it is this stream's turn, as far as is known here.
+    /// Returns true if this stream is active, as far as is known here.
     pub fn speaks(&self) -> bool {
         self.floor.streams.borrow().speaks(self.stream)
     }
 
-    /// The edition of the lists that the client knows.
+    /// Returns the edition of the lists that the client knows.
     pub fn lists_known(&self) -> Edition {
         *self.floor.lists.lock()
     }
 
-    /// Notes which edition of the lists the client knows.
+    /// Records the edition of the lists that the client knows.
     pub fn knows_lists(&self, lists: Edition) {
         *self.floor.lists.lock() = lists;
     }
 
-    /// What the session was told, to be read and changed by the stream that speaks.
+    /// Gives the active stream access to the record of sent messages.
     pub fn told<T>(&self, act: impl FnOnce(&mut HashMap<TaskId, Told>) -> T) -> T {
         act(&mut self.floor.told.lock())
     }
 
-    /// All of the session's tasks are looked at now. Returns since when a task must have been made that was not seen yet.
+    /// Records that all of the session's tasks are checked now. Returns the earliest creation time of a task
+    /// that was not seen yet.
     pub fn looks(&self, now: Timestamp) -> Timestamp {
         let mut seen = self.floor.seen.lock();
         let first = self.floor.since - ROUGHLY;
         seen.at.replace(now).map_or(first, |at| (at - LATE).max(first))
     }
 
-    /// Notes that it was told in these words that a task ended.
+    /// Records that the end of a task was sent, with a hash of its words.
     pub fn is_over(&self, task: &TaskId, made: Timestamp, words: u64) {
         let mut seen = self.floor.seen.lock();
         if seen.over.len() == MOST_HEARD {
-            // Of those, nobody looks for what was missed, and hints of their end came long ago.
+            // No later check covers older ones, and hints of their end arrived long ago.
             let since = seen.at.unwrap_or(made) - LATE;
             seen.over.retain(|_, (made, _)| *made >= since);
         }
@@ -217,18 +219,18 @@ impl Turn {
         seen.over.insert(task.clone(), (made, words));
     }
 
-    /// True if that was told: there is nothing more to tell of it.
+    /// Returns true if the end of this task was sent: nothing more follows.
     pub fn was_over(&self, task: &TaskId) -> bool {
         self.floor.seen.lock().over.contains_key(task)
     }
 
-    /// What the session was told of a task's notes. Where nothing was told, what was there before the first stream
-    /// opened counts as told.
+    /// Returns the session's log cursor of a task. If nothing was sent yet, everything from before the first
+    /// stream counts as sent.
     pub fn heard(&self, task: &Task) -> Heard {
         self.floor.heard(&task.id)
     }
 
-    /// What the session was told, for a stream in another process to go on from.
+    /// Returns what the session was sent, for a stream in another process to continue.
     pub fn hand_over(&self, now: Timestamp) -> Vec<streams::Told> {
         let handed = |task: &TaskId, words: u64, progress: Option<f64>| {
             let beside = Handed { n: self.stream, at: now, since: now, words, progress };
@@ -240,8 +242,8 @@ impl Turn {
         over.chain(going_on).collect()
     }
 
-    /// Goes on from what a stream in another process had told when it gave way to this session's here, or ended. What it
-    /// did not tell is told here, though it was there before this one opened.
+    /// Continues from what a stream in another process had sent when it gave way or ended. What it did not
+    /// send is sent here, even if it is older than this stream.
     pub fn take_over(&self, told: impl IntoIterator<Item = streams::Told>) {
         let mut taken = self.floor.taken_over.lock();
         for told in told {
@@ -249,7 +251,7 @@ impl Turn {
                 continue;
             };
             let task = &told.task;
-            // What was told of its end here is the last that there is to tell of a task.
+            // Nothing follows after the end of a task was sent here.
             if taken.insert(task.clone(), handed) != Some(handed) && !self.was_over(task) {
                 self.floor.remember(task, self.floor.heard(task).with(&told));
                 self.floor.go_on(task, handed, handed.n > self.stream);
@@ -257,7 +259,7 @@ impl Turn {
         }
     }
 
-    /// Notes what it was told of them; nothing, once the task is over.
+    /// Stores the log cursor of a task, or removes it once the task has ended.
     pub fn now_heard(&self, task: &Task, heard: Heard) {
         match task.has_ended() {
             true => drop(self.floor.heard.lock().remove(&task.id)),
@@ -268,7 +270,7 @@ impl Turn {
     async fn until(&self, speaks: bool) {
         let mut streams = self.floor.streams.subscribe();
         let own = self.stream;
-        // The sender lives in the floor, which this holds.
+        // The sender lives in the floor, which `self` owns a reference to.
         let _ = streams.wait_for(|streams| streams.speaks(own) == speaks).await;
     }
 }
@@ -279,7 +281,7 @@ impl Drop for Turn {
         let own = self.stream;
         self.floor.streams.send_modify(|streams| {
             streams.open.retain(|stream| *stream != own);
-            // Which is the newest then is seen soon; until then, the newest here.
+            // The newest one then is known soon; until then, it is the newest here.
             if streams.anywhere == own {
                 streams.anywhere = 0;
             }
@@ -320,7 +322,7 @@ mod tests {
     fn a_newer_stream_of_another_process_speaks_until_it_is_gone() {
         let speakers = Speakers::default();
         let enter = |n| speakers.enter("s", n, Timestamp::from_millis(0), Edition::default());
-        // They may come in another order than they were counted in.
+        // They may arrive in another order than they were numbered.
         let (third, first) = (enter(3), enter(1));
         assert!(third.speaks() && !first.speaks());
         speakers.heed("s", 4);

@@ -1,5 +1,6 @@
-//! Server-sent events: their text, and their ids. An id is sealed and holds all that is needed to take its stream up
-//! again, so that no log of events is kept and any replica can do it. It must not know what the messages mean.
+//! Server-sent events: their encoding and their ids. An id is sealed and contains everything that is needed
+//! to resume its stream. So no event log is kept, and any replica can resume the stream. It must not know the
+//! meaning of the messages.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -8,60 +9,60 @@ use super::outlet::Resume;
 use crate::clock::{self, Entropy};
 use crate::seal::{Purpose, Seal};
 
-/// Keeps a quiet connection open, and finds out whether anybody is still there.
+/// Keeps a quiet connection open, and detects a client that has disconnected.
 pub(super) const COMMENT: Bytes = Bytes::from_static(b": still here\n\n");
 
-/// A place in a stream. Sealed, it is the id of an event.
+/// A position in a stream. Its sealed form is the id of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Place {
     /// The nonce of the session that the stream belongs to.
     #[serde(rename = "s")]
     pub(super) session: String,
-    /// Names the stream; the same after it was taken up again.
+    /// The name of the stream, which stays the same when it is resumed.
     #[serde(rename = "t")]
     pub(super) stream: String,
-    /// Counts the events of the stream.
+    /// The number of events so far.
     #[serde(rename = "n")]
     count: u64,
-    /// How the stream is taken up again.
+    /// How to resume the stream.
     #[serde(rename = "r")]
     pub(super) resume: Resume,
-    /// True if nothing comes after this event.
+    /// True if no event follows this one.
     #[serde(rename = "l", default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) last: bool,
 }
 
 impl Place {
-    /// The beginning of a new stream.
+    /// Starts a new stream.
     pub(super) fn start(session: &str, resume: Resume, entropy: &dyn Entropy) -> Self {
         let stream: [u8; 10] = clock::random(entropy);
         let stream = data_encoding::BASE32_NOPAD.encode(&stream).to_ascii_lowercase();
         Self { session: session.to_owned(), stream, count: 0, resume, last: false }
     }
 
-    /// The place that an event id of this session stands for. `None` if it is of another session, or none of ours.
+    /// Opens an event id of this session. Returns `None` if it belongs to another session or is invalid.
     pub(super) fn open(seal: &Seal, session: &str, id: &str) -> Option<Self> {
         seal.open(Purpose::Event, id).filter(|place: &Self| place.session == session)
     }
 
-    /// The id of the next event.
+    /// Returns the id of the next event.
     pub(super) fn advance(&mut self, seal: &Seal) -> String {
         self.count = self.count.wrapping_add(1);
         seal.seal(Purpose::Event, self)
     }
 }
 
-/// The first event of a stream: its id for the client to come back with, and no data.
+/// Encodes the first event of a stream: an id that the client can resume from, and no data.
 pub(super) fn priming(id: &str, retry_ms: u32) -> Bytes {
     format!("id: {id}\nretry: {retry_ms}\ndata:\n\n").into()
 }
 
-/// The last words of a connection whose stream goes on elsewhere: how long to wait before coming back.
+/// Encodes the last event of a connection whose stream can be resumed: how long to wait before reconnecting.
 pub(super) fn retry(retry_ms: u32) -> Bytes {
     format!("retry: {retry_ms}\n\n").into()
 }
 
-/// One JSON-RPC message. Its text must not contain a line break, as no compact JSON does.
+/// Encodes one JSON-RPC message. Its text must not contain a line break; compact JSON never does.
 pub(super) fn message(id: Option<&str>, json: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(json.len() + id.map_or(0, str::len) + 32);
     event.extend_from_slice(b"event: message\n");

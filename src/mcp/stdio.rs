@@ -1,5 +1,5 @@
-//! MCP over stdio: one message a line, in and out, one client. The same handlers as over HTTP, all run by one future.
-//! Nothing but messages may be written to the output.
+//! MCP over stdio: one message per line in each direction, with one client. It uses the same handlers as
+//! HTTP, and one future runs them all. Nothing but messages may be written to the output.
 //!
 //! The end of the input ends the server, never a job.
 
@@ -31,22 +31,23 @@ use super::session::Caller;
 use super::{v2025_11_25, v2026_07_28};
 use crate::auth::Principal;
 
-/// How many lines wait to be written before whoever writes does.
+/// Capacity of the output queue in lines. Senders wait while it is full.
 const ROOM: usize = 64;
 
-/// How many messages are handled at once. Beyond it requests are refused, until the refusals wait to be written too.
+/// Maximum number of concurrent messages. Further requests are refused. With [`ROOM`] more pending, no input
+/// is read.
 const MOST_AT_ONCE: usize = 4096;
 
-/// How long answers may take after the end of the input, or once the server is to stop.
+/// How long pending requests may continue after the end of the input or after shutdown begins.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The register's name for requests that stand by themselves. No session has it.
+/// The register's session name for requests of the stateless generation. No real session has it.
 const ALONE: &str = "";
 
 /// Serves one client until the input ends or `shutdown` is cancelled.
 ///
 /// # Errors
-/// If the input cannot be read or the output cannot be written.
+/// If reading the input or writing the output fails.
 pub async fn serve(
     input: impl AsyncBufRead + Unpin + Send,
     output: impl AsyncWrite + Unpin + Send,
@@ -54,7 +55,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let (lines, to_write) = mpsc::channel(ROOM);
-    // The end of the input ends the server too.
+    // The end of the input stops the server too.
     let stop = shutdown.child_token();
     bridge.service.stops_with(stop.clone());
     let desk = Desk {
@@ -66,8 +67,8 @@ pub async fn serve(
         listening: None,
     };
     let mut writing = std::pin::pin!(write(output, to_write));
-    // All that is written goes through one queue of whole lines, so that a handler which is dropped while it sends
-    // leaves no broken line.
+    // All output goes through one queue of whole lines. A handler that is dropped while it sends leaves no
+    // partial line.
     let ended = tokio::select! {
         biased;
         written = &mut writing => return written,
@@ -77,7 +78,7 @@ pub async fn serve(
     ended
 }
 
-/// The client and all that is being done for it.
+/// The client, and the work in progress for it.
 struct Desk<'a> {
     bridge: &'a Bridge,
     live: Live,
@@ -116,7 +117,8 @@ impl<'a> Desk<'a> {
         }
         stop.cancel();
         self.listening = None;
-        // Whoever pipes a few requests in wants their answers; one that waits for a job is not waited for.
+        // A client that pipes a few requests in expects their responses. Requests that wait for a job are
+        // dropped.
         let _ = tokio::time::timeout(GRACE, async { while self.at_work.next().await.is_some() {} }).await;
         Ok(())
     }
@@ -147,7 +149,7 @@ impl<'a> Desk<'a> {
         session.is_some_and(|session| session.revision.has_batches())
     }
 
-    /// Each entry is handled as if it had come by itself; the answers come together.
+    /// Handles each entry like a single message. The responses are sent together.
     fn take_batch(&mut self, entries: Vec<Result<Message, Malformed>>) {
         let is_answered =
             |entry: &&Result<Message, Malformed>| matches!(entry, Err(_) | Ok(Message::Request(_)));
@@ -169,7 +171,7 @@ impl<'a> Desk<'a> {
 
     fn act(&mut self, message: Message, reply: Reply) {
         match (message, self.caller.clone()) {
-            // What is no request may be what ends or answers one, and is never refused.
+            // Notifications and responses may end or answer a request, so they are never refused.
             (Message::Request(request), _) if self.at_work.len() >= MOST_AT_ONCE => {
                 let message = format!("more than {MOST_AT_ONCE} requests are open: wait for some of them");
                 let error = Error::new(INTERNAL_ERROR, message);
@@ -192,7 +194,7 @@ impl<'a> Desk<'a> {
             }
             (Message::Notification { method, params }, Some(caller)) => self.notified(caller, method, params),
             (Message::Response { id: Some(id), outcome }, Some(caller)) => self.replied(caller, id, outcome),
-            // What a message holds may be a secret.
+            // The content of a message may be secret.
             (Message::Notification { method, .. }, None) => {
                 tracing::debug!(method, "a notification before the session");
             }
@@ -200,7 +202,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// A request before there is a session.
+    /// Handles a request before the session begins.
     fn begin(&mut self, request: Request) {
         match request.method.as_str() {
             "initialize" => {
@@ -233,7 +235,7 @@ impl<'a> Desk<'a> {
         }));
     }
 
-    /// Answers a request that stands by itself.
+    /// Handles a request of the stateless generation.
     fn handle_alone(&mut self, request: Request) {
         let asker = match v2026_07_28::admit(self.bridge, Principal::single_user(), &request, None) {
             Ok(asker) => asker,
@@ -254,7 +256,7 @@ impl<'a> Desk<'a> {
         }));
     }
 
-    /// Ends the wait for a request, whichever generation it is of.
+    /// Cancels a pending request of either generation.
     fn cancel(&self, params: &Value) {
         let Ok(id) = Id::deserialize(&params["requestId"]) else { return };
         tracing::debug!(?id, reason = params["reason"].as_str(), "a request was cancelled");
@@ -266,7 +268,7 @@ impl<'a> Desk<'a> {
 
     fn notified(&mut self, caller: Arc<Caller>, method: String, params: Value) {
         let bridge = self.bridge;
-        // Nothing is asked of a client before it says that it is ready.
+        // The server sends no request before the client reports that it is ready.
         if method == "notifications/initialized" && self.listening.is_none() {
             let (caller, outlet) = (Arc::clone(&caller), Stdout(self.lines.clone()));
             let since = bridge.clock.now();
@@ -297,7 +299,7 @@ impl<'a> Desk<'a> {
         self.answer(line, Reply::Alone);
     }
 
-    /// Has an answer written without waiting for it: the input must not wait for the output.
+    /// Queues a response without waiting for it: reading the input must not depend on the output.
     fn answer(&mut self, answer: Vec<u8>, reply: Reply) {
         let outlet = Stdout(self.lines.clone());
         self.at_work.push(Box::pin(async move { reply.give(Some(answer), &outlet).await }));

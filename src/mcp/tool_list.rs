@@ -1,7 +1,7 @@
-//! The list of tools, page by page, for every generation: the companion tools that the caller is offered, then those of
-//! the catalog that they may call, by name. Companions come first because many clients read the first page only, and a
-//! handle sends them to `task_wait`. A page is written once for all callers who are shown the same. It must not know how a
-//! generation writes a tool.
+//! List of tools, page by page, for every generation: the companion tools that the caller is offered, then
+//! the tools of the catalog that they may call, by name. Companions come first because many clients only read
+//! the first page, and a handle refers them to `task_wait`. A page is written once for all callers with the
+//! same view. It must not know how a generation writes a tool.
 
 use std::sync::Arc;
 
@@ -16,26 +16,27 @@ use super::{Bridge, cursor};
 use crate::auth::Principal;
 use crate::catalog::{Catalog, Tool};
 
-/// The list that its cursors are for.
+/// Name of this list in its cursors.
 const LIST: &str = "tools/list";
 
-/// Something on a page.
+/// Entry of a page.
 pub enum Entry {
     /// A tool of the catalog.
     Tool(Arc<Tool>),
-    /// One of the server's own.
+    /// A companion tool.
     Companion(Companion),
 }
 
-/// A place in the list: after some of the companions, or after a tool of the catalog.
+/// Position in the list: after some of the companions, or after a tool of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) enum Place {
     Tool(String),
     Companions(usize),
 }
 
-/// The page at a cursor, or the first, as `write` writes its entries in this revision: a JSON object, to which the next cursor
-/// is added. `automatic` is as in [`Companion::is_offered`]. `None` if the cursor is not one of this list and this caller.
+/// Returns the page at a cursor, or the first: a JSON object that `write` returns for this revision, with the
+/// next cursor added. `automatic` is as in [`Companion::is_offered`]. Returns `None` if the cursor does not
+/// belong to this list and this caller.
 pub fn page(
     bridge: &Bridge,
     caller: &Principal,
@@ -72,7 +73,7 @@ pub fn page(
     })
 }
 
-/// Up to `size` entries, and where the next page begins, if there is one.
+/// Returns up to `size` entries, and the start of the next page, if there is one.
 fn entries(
     catalog: &Catalog,
     companions: Vec<Companion>,
@@ -80,7 +81,7 @@ fn entries(
     size: usize,
     listed: impl Fn(&Tool) -> bool,
 ) -> (Vec<Entry>, Option<Place>) {
-    // A cursor of another version can be of more companions than there are.
+    // A cursor from another version can count more companions than there are.
     let (skipped, after) = match &from {
         None => (0, None),
         Some(Place::Companions(count)) => ((*count).min(companions.len()), None),

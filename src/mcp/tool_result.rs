@@ -1,6 +1,6 @@
-//! What a call is answered with, before any generation writes it down: the same words, blocks and data for all. Plain
-//! answers and those that are fetched later are made by the same function, so that they cannot differ. Nothing here
-//! looks anything up but the catalog.
+//! Builds the answer of a call before a generation writes it: the same text, blocks and data for all. Plain
+//! answers and those that are fetched later come from the same function, so that they cannot differ. It must
+//! not access the store.
 
 use std::ops::Range;
 
@@ -16,29 +16,29 @@ use super::session::Abilities;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId};
 
-/// The most bytes of raw output that a result shows, where the config does not say.
+/// Maximum bytes of raw output in a result, if the config sets no limit.
 const RESULT_BYTES: usize = 16 * 1024;
 
-/// The same of a failed job. With the reason and the links it stays below 2 KiB.
+/// The same for a failed job. With the reason and the links, its result is below 2 KiB.
 const FAILED_BYTES: usize = 1024;
 
 /// A tool result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
-    /// Blocks to show.
+    /// Content blocks.
     pub content: Vec<Content>,
-    /// The same as data: any JSON value.
+    /// The same as structured data: any JSON value.
     pub structured: Option<Value>,
-    /// True if the tool could not do what was asked, or failed at it.
+    /// True if the request was refused, or the tool failed.
     pub is_error: bool,
-    /// The tasks that the call named.
+    /// The tasks that the call referred to.
     pub refers_to: Vec<TaskId>,
-    /// Which of `content` a job wrote, or its engine: data for whoever reads it, and no words of this server.
+    /// The blocks of `content` that a job or its engine wrote: untrusted data, not text of this server.
     pub of_job: Range<usize>,
 }
 
 impl ToolResult {
-    /// Why the tool could not do what was asked: for the model, so that it can do better.
+    /// Returns an error for the model, so that it can correct the call.
     pub fn error(message: impl Into<String>) -> Self {
         Self {
             content: vec![Content::text(message)],
@@ -49,14 +49,14 @@ impl ToolResult {
         }
     }
 
-    /// What a companion tool says.
+    /// Returns the answer of a companion tool.
     pub fn said(said: Said) -> Self {
         let content = vec![Content::text(said.text)];
         let of_job = 0..usize::from(said.of_job);
         Self { content, structured: said.structured, is_error: said.is_error, refers_to: Vec::new(), of_job }
     }
 
-    /// A handle, with the line that says what to do next. `preface` is said before everything else.
+    /// Returns a handle, with a line about the next step. `preface` comes before everything else.
     pub fn handle(
         bridge: &Bridge,
         view: &View,
@@ -71,10 +71,10 @@ impl ToolResult {
         Self { content, structured: Some(json!(handle)), is_error: false, refers_to, of_job: 0..0 }
     }
 
-    /// The result of a task that has ended.
+    /// Returns the result of a task that has ended.
     ///
     /// # Errors
-    /// The JSON-RPC error that stands for a job that could not be run or tracked.
+    /// The JSON-RPC error for a job that could not be run or tracked.
     pub fn ended(
         bridge: &Bridge,
         view: &View,
@@ -106,7 +106,8 @@ impl ToolResult {
                 true
             }
             Some(task::Outcome::Cancelled) => {
-                // A message of ours that says that nothing was started says all there is to say of the job.
+                // After a message of this server that nothing was started, nothing is to be added about the
+                // job.
                 let says_so = task.handle().is_none() && message.contains("started");
                 let job = if says_so { "" } else { fallback::job_of_cancelled(task) };
                 content.push(Content::text(cancelled(&output, message, job)));
@@ -130,13 +131,13 @@ impl ToolResult {
         if matches!(task.outcome(), Some(task::Outcome::Failed)) {
             content.extend(beside(bridge, &task.tool));
         }
-        // Clients hold the structured content of an error against the output schema too, and hide the error behind
-        // their own when it does not fit.
+        // Clients check the structured content of an error against the output schema too. If it does not fit,
+        // they replace the error by their own.
         let structured = output.structured.filter(|_| !(is_error && declares));
         Ok(Self { content, structured, is_error, refers_to: task.refers_to.clone(), of_job })
     }
 
-    /// Where in the result are words and data of a job, as JSON Pointers.
+    /// Returns JSON Pointers to the text and data of a job in the result.
     pub fn untrusted(&self) -> Vec<String> {
         let blocks = self.of_job.clone().map(|at| format!("/content/{at}"));
         let data = self.structured.iter().filter(|_| !self.of_job.is_empty());
@@ -144,7 +145,7 @@ impl ToolResult {
     }
 }
 
-/// Data as every client takes it: an object, where need be one around it.
+/// Returns data as every client accepts it: wrapped in an object unless it is one.
 pub fn wrapped(structured: Value) -> Value {
     match structured {
         object @ Value::Object(_) => object,
@@ -152,7 +153,8 @@ pub fn wrapped(structured: Value) -> Value {
     }
 }
 
-/// The first line for a cancelled task. How it was cancelled is left out where the job's own blocks say it.
+/// Returns the first line for a cancelled task. If the job's own blocks contain how it was cancelled, that is
+/// left out.
 fn cancelled(output: &Output, message: &str, job: &str) -> String {
     let text = match message.strip_prefix("cancelled") {
         _ if mentions(output, message) => format!("Cancelled. {job}"),
@@ -163,7 +165,8 @@ fn cancelled(output: &Output, message: &str, job: &str) -> String {
     text.trim_end().to_owned()
 }
 
-/// True if the blocks contain every part of the message, in whatever case: a headline and its reason can be in different lines.
+/// Returns true if the blocks contain every part of the message, ignoring case. A headline and its reason can
+/// be in different lines.
 fn mentions(output: &Output, message: &str) -> bool {
     let texts: Vec<String> = output
         .content

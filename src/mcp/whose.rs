@@ -1,21 +1,23 @@
-//! [`Whose`]: by whom what one caller does is counted: by owner, or by where they are if callers are not told apart. One of those
-//! must not shut out all.
+//! [`Whose`]: the caller key of counters and limits. It is the owner or, for callers who cannot be
+//! distinguished, the network address. One of them must not use up the limits of all.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
 
 use crate::auth::{Principal, of_one_user};
 
-/// By whom something is counted. In place of a name, so that counting takes no memory for each request. Two callers can have the
-/// same one by a chance of 1 in 2^64, which nobody can improve on without the key: then they share what one of them may do.
+/// The caller key: a hash instead of a name, so that counting allocates no memory per request. Two callers
+/// have the same key with a probability of 1 in 2^64, and then share their limits. Without the hash key, a
+/// caller cannot raise this probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Whose(u64);
 
-/// What names are hashed by in this process.
+/// The hash key of this process.
 static KEYED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Whose {
-    /// An owner wherever they are, or whoever has this address or network.
+    /// Returns the key of an identified owner, whatever the address, or else the key of an address or
+    /// network.
     pub(super) fn of(principal: &Principal) -> Self {
         Self(match principal.identified {
             true => KEYED.hash_one((1, principal.owner.as_str())),
@@ -23,7 +25,7 @@ impl Whose {
         })
     }
 
-    /// Somebody of this name.
+    /// Returns the key of an owner with this name.
     #[cfg(test)]
     pub(super) fn named(name: &str) -> Self {
         Self(KEYED.hash_one((1, name)))

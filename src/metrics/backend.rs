@@ -1,4 +1,4 @@
-//! [`Measured`]: a backend, with how each call of it went. It changes nothing of what the backend says.
+//! [`Measured`]: a backend wrapper that measures each call. It does not change the results.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::trace;
 const OPERATIONS: [&str; 9] =
     ["start", "find", "observe", "observe_all", "cancel", "answer", "read_log", "read_artifact", "discover"];
 
-/// A backend that is measured.
+/// A measured backend.
 pub(super) struct Measured {
     name: String,
     inner: Arc<dyn Backend>,
@@ -29,11 +29,12 @@ pub(super) struct Measured {
     pause: Arc<Pause>,
 }
 
-/// Until when an engine wants to be left alone.
+/// The end of the pause that an engine requested.
 #[derive(Debug, Default)]
 pub(super) struct Pause(Mutex<Option<Instant>>);
 
-/// A call under way. Dropped before it ends, it was given up: it took too long, or nobody waits for it any more.
+/// A call in progress. A drop before its end counts as given up: it timed out, or the caller no longer
+/// waits.
 struct Call<'a> {
     of: &'a Measured,
     operation: &'static str,
@@ -50,14 +51,14 @@ impl Pause {
         }
     }
 
-    /// For how long yet.
+    /// Returns the remaining pause.
     pub(super) fn left(&self) -> Duration {
         let until = *self.0.lock();
         until.map(|until| until.saturating_duration_since(Instant::now())).unwrap_or_default()
     }
 }
 
-/// How a call went, in one word.
+/// Returns the outcome label of a call.
 fn outcome(error: Option<&Error>) -> &'static str {
     match error.map(Error::kind) {
         None => "ok",
@@ -92,7 +93,7 @@ impl Measured {
         Call { of: self, operation, began: Instant::now(), outcome: "given_up" }
     }
 
-    /// The span of a call, below that of the act that makes it.
+    /// Creates the span of a call, below that of the action that makes it.
     fn span(&self, operation: &'static str) -> Span {
         let outcome = tracing::field::Empty;
         tracing::trace_span!(target: trace::TARGET, "engine call", backend = self.name, operation, outcome)
@@ -140,7 +141,7 @@ impl Drop for Call<'_> {
 impl Backend for Measured {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
         let span = self.span("start");
-        // The job goes on with the trace from this very call.
+        // The job continues the trace from this call.
         let job = match trace::of(&span).and_then(|_| span.in_scope(|| trace::carry(job.trace.clone()))) {
             Some(trace) => Cow::Owned(JobSpec { trace: Some(trace), ..job.clone() }),
             None => Cow::Borrowed(job),
@@ -180,7 +181,7 @@ impl Backend for Measured {
         let call = self.call("observe_all");
         let seen = self.inner.observe_all(group, jobs).await;
         let errors = || seen.iter().filter_map(|seen| seen.as_ref().err());
-        // One answer that is missing is no failure of the call, but that of all is.
+        // One missing answer is not a failure of the call, but the failure of all is.
         let failed = !seen.is_empty() && errors().count() == seen.len();
         call.ended(errors().next().filter(|_| failed));
         errors().for_each(|error| self.pause.note(error));
@@ -235,7 +236,8 @@ impl Backend for Measured {
     }
 }
 
-/// Each of these is only reached where the backend has it; what it would say if it were gone is what the callers of each say.
+/// The following traits are reached only if the backend has them. If it has them no longer, a call returns a
+/// neutral result.
 #[async_trait]
 impl Questions for Measured {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {

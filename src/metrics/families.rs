@@ -1,5 +1,5 @@
-//! Every metric by name, with what it means. Where labels are of a fixed few, their series begin at zero, so that the first
-//! event is seen as a rise.
+//! All metrics by name, with their help texts. Series with a small fixed set of labels start at zero, so
+//! that the first event shows as an increase.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
@@ -13,11 +13,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 /// Labels with their values.
 pub(super) type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
-/// A gauge that can have any value.
+/// A gauge with floating-point values.
 pub(super) type Real = Gauge<f64, AtomicU64>;
 type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 
-/// All of them.
+/// All metric families.
 pub(super) struct Families {
     pub(super) created: Family<Labels<1>, Counter>,
     pub(super) ended: Family<Labels<2>, Counter>,
@@ -53,23 +53,23 @@ pub(super) struct Families {
     pub(super) audit_failures: Counter,
 }
 
-/// Of jobs, from a moment to a day.
+/// Creates a histogram for jobs, from a tenth of a second to a day.
 fn long() -> Histogram {
     Histogram::new([0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.0, 28_800.0, 86_400.0])
 }
 
-/// Of calls over a network, and of what should be at once.
+/// Creates a histogram for network calls, and for work that should be immediate.
 fn short() -> Histogram {
     Histogram::new([0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
 }
 
-/// Of a database.
+/// Creates a histogram for database operations.
 fn quick() -> Histogram {
     Histogram::new([0.000_05, 0.000_2, 0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 2.0, 10.0])
 }
 
 impl Families {
-    /// All of them, written down in a registry.
+    /// Creates all families and registers them.
     #[rustfmt::skip]
     pub(super) fn registered(to: &mut Registry) -> Self {
         let all = Self {

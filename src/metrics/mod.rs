@@ -1,7 +1,7 @@
-//! What is counted of the server's own work, and how it is written down for Prometheus (the OpenMetrics text format). It
-//! wraps what is measured, [`store`] and [`backend`], and hears of tasks from the core ([`crate::tasks::meter`]); nobody
-//! may decide anything by it. Labels have few values: methods that are known, tools and backends of the config, never
-//! what a caller made up.
+//! The metrics of the server, and their export for Prometheus (the OpenMetrics text format). It wraps the
+//! measured parts, [`store`] and [`backend`], and receives task events from the core
+//! ([`crate::tasks::meter`]). No decision may depend on metrics. Labels have few values: known methods, and
+//! the tools and backends of the config, never text that a caller invented.
 
 mod backend;
 mod families;
@@ -26,40 +26,41 @@ use crate::tasks::store::Store;
 
 pub use self::scrape::{CONTENT_TYPE, Scraper};
 
-/// The most tools that have series of their own; all beyond are one. Prometheus keeps each series for a long time.
+/// The maximum number of tools with their own series; the others share one. Prometheus keeps each series for
+/// a long time.
 const MOST_TOOLS: usize = 500;
-/// What stands for tools, methods and the like that have no series of their own.
+/// The label for tools, methods and the like without their own series.
 const OTHER: &str = "other";
 
-/// All that is counted. One for the process, shared by all that count.
+/// All metrics of the process. All parts share one instance.
 pub struct Metrics {
     families: Families,
     registry: Registry,
     process: Mutex<Process>,
     /// The tools that have series.
     tools: RwLock<std::collections::BTreeSet<String>>,
-    /// The backends, to ask for their budgets.
+    /// The backends, for reading their budgets.
     engines: Mutex<Vec<Engine>>,
     sessions: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
     accounts: OnceLock<Box<dyn Fn() -> Accounts + Send + Sync>>,
 }
 
-/// What became of the audit log since the process began.
+/// The counters of the audit log since the process started.
 pub struct Accounts {
-    /// How often each kind of event was.
+    /// The number of events of each kind.
     pub events: Vec<(&'static str, u64)>,
-    /// How often a place could not be written to.
+    /// The number of failed writes to a sink.
     pub failures: u64,
 }
 
-/// A backend, for what is only looked up when somebody wants to read it.
+/// A backend whose values are read only for a scrape.
 struct Engine {
     name: String,
     backend: Weak<dyn Backend>,
     pause: Arc<backend::Pause>,
 }
 
-/// A request that is being answered. Dropped before it is, it counts as given up.
+/// A request in progress. A drop before its response counts as given up.
 pub struct Answering<'a> {
     metrics: &'a Metrics,
     method: &'static str,
@@ -67,7 +68,7 @@ pub struct Answering<'a> {
     outcome: &'static str,
 }
 
-/// A stream that is open. Dropping it closes it.
+/// An open stream. Dropping it closes it.
 pub struct OpenStream {
     metrics: Arc<Metrics>,
     kind: &'static str,
@@ -90,12 +91,12 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The store, with how long each operation takes.
+    /// Wraps a store to measure each operation.
     pub fn store(self: &Arc<Self>, inner: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
         Arc::new(store::Measured::new(inner, Arc::clone(self), clock))
     }
 
-    /// The backend of this name, with how each call went.
+    /// Wraps the backend of this name to measure each call.
     pub fn backend(self: &Arc<Self>, name: &str, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
         let measured = backend::Measured::new(name, inner, Arc::clone(self));
         let pause = measured.pause();
@@ -106,18 +107,18 @@ impl Metrics {
         measured
     }
 
-    /// The adapter of this backend crashed.
+    /// Counts a crash of this backend's adapter.
     pub fn crashed(&self, backend: &str) {
         self.families.engine_crashes.get_or_create(&[("backend", backend.to_owned().into())]).inc();
     }
 
-    /// A request of this method begins.
+    /// Starts the measurement of a request of this method.
     pub fn request(&self, method: &str) -> Answering<'_> {
         let method = known_method(method);
         Answering { metrics: self, method, began: Instant::now(), outcome: "given_up" }
     }
 
-    /// An HTTP response to `/mcp` begins.
+    /// Counts an HTTP response to `/mcp`.
     pub fn responded(&self, method: &str, status: u16) {
         const METHODS: [&str; 4] = ["POST", "GET", "DELETE", "OPTIONS"];
         let method = METHODS.into_iter().find(|known| *known == method).unwrap_or(OTHER);
@@ -132,34 +133,35 @@ impl Metrics {
         }
     }
 
-    /// Somebody was refused something, for a reason that is one of few.
+    /// Counts a refusal, for one of a few fixed reasons.
     pub fn refused(&self, reason: &'static str) {
         self.families.refused.get_or_create(&[("reason", reason.into())]).inc();
     }
 
-    /// A session began.
+    /// Counts a new session.
     pub fn session_began(&self) {
         self.families.sessions_begun.inc();
     }
 
-    /// How the sessions can be counted in which something is open now. The first that is given is asked.
+    /// Sets the function that counts the sessions with open streams or requests. Only the first call has an
+    /// effect.
     pub fn counts_sessions_by(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
         let _ = self.sessions.set(Box::new(count));
     }
 
-    /// How to find out what became of the audit log. The first that is given is asked.
+    /// Sets the function that reads the counters of the audit log. Only the first call has an effect.
     pub fn accounts_by(&self, accounts: impl Fn() -> Accounts + Send + Sync + 'static) {
         let _ = self.accounts.set(Box::new(accounts));
     }
 
-    /// A stream was opened: one that listens for whatever there is, or one that waits for an answer.
+    /// Counts an open stream: a listening one, or one that waits for a response.
     pub fn stream(self: &Arc<Self>, listens: bool) -> OpenStream {
         let kind = if listens { "listening" } else { "waiting" };
         self.families.streams.get_or_create(&[("kind", kind.into())]).inc();
         OpenStream { metrics: Arc::clone(self), kind }
     }
 
-    /// The name of a tool as a label.
+    /// Returns the label of a tool.
     fn tool(&self, name: &str) -> Cow<'static, str> {
         if !self.tools.read().contains(name) {
             let mut tools = self.tools.write();
@@ -175,7 +177,7 @@ impl Metrics {
         name.to_owned().into()
     }
 
-    /// Something came of notices.
+    /// Counts an outcome of notices.
     fn noticed(&self, outcome: &'static str, notices: usize) {
         self.families.deliveries.get_or_create(&[("outcome", outcome.into())]).inc_by(notices as u64);
     }
@@ -188,7 +190,7 @@ impl Metrics {
 }
 
 impl Answering<'_> {
-    /// It was answered: well, or with an error.
+    /// Records a response: success or an error.
     pub fn answered(mut self, well: bool) {
         self.outcome = if well { "ok" } else { "error" };
     }
@@ -209,7 +211,7 @@ impl Drop for OpenStream {
     }
 }
 
-/// The method as a label. Clients can write anything there.
+/// Returns the label of a method. Clients can send any text.
 fn known_method(method: &str) -> &'static str {
     const METHODS: [&str; 21] = [
         "initialize",

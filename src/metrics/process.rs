@@ -1,5 +1,5 @@
-//! What the operating system says of this process, under the names that all Prometheus clients use. Read from `/proc`; where
-//! there is none, nothing is said.
+//! Metrics of this process from the operating system, under the standard names of Prometheus clients. They
+//! are read from `/proc`; without it they are not updated.
 
 use std::fs;
 use std::sync::atomic::AtomicU64;
@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::families::Real;
 
-/// The facts.
+/// The process metrics.
 pub(super) struct Process {
     cpu: Counter<f64, AtomicU64>,
     memory: Gauge,
@@ -22,7 +22,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// All of them, written down in a registry.
+    /// Creates all metrics and registers them.
     pub(super) fn registered(to: &mut Registry) -> Self {
         let all = Self {
             cpu: Counter::default(),
@@ -41,7 +41,7 @@ impl Process {
         all
     }
 
-    /// Reads them anew.
+    /// Reads the current values.
     pub(super) fn refresh(&mut self) {
         if let Some(stat) = stat() {
             let seconds = |ticks: u64| ticks as f64 / clock_ticks_per_second().max(1) as f64;
@@ -53,7 +53,7 @@ impl Process {
             }
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
-            // The folder that is being read is one of them.
+            // The directory that is being read is one of them.
             self.files.set(amount(files.count().saturating_sub(1) as u64));
         }
         self.most_files.set(amount(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)));
@@ -72,14 +72,14 @@ struct Stat {
 
 fn stat() -> Option<Stat> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may hold anything. Behind it comes field 3; utime and stime are 14 and 15, starttime is 22
-    // and rss 24 (proc(5)).
+    // The name in parentheses may contain any character. Field 3 follows it; utime and stime are 14 and 15,
+    // starttime is 22 and rss 24 (proc(5)).
     let fields: Vec<&str> = text.get(text.rfind(')')? + 2..)?.split_whitespace().collect();
     let field = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
     Some(Stat { cpu_ticks: field(14)? + field(15)?, started_ticks: field(22)?, pages: field(24)? })
 }
 
-/// When the machine was started, in seconds since 1970.
+/// Returns the boot time of the machine, in seconds since 1970.
 fn booted() -> Option<u64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()

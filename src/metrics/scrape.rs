@@ -1,5 +1,5 @@
-//! [`Scraper`]: writes down all that is counted. What the store alone knows is asked for when somebody wants to read it, and
-//! then believed for some seconds, so that many who scrape cost no more than one.
+//! [`Scraper`]: the export of all metrics. Values that only the store knows are read for a scrape, then
+//! cached for some seconds. So many scrapers cost no more than one.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::tasks::meter::Phase;
 use crate::tasks::reconciler::{Condition, Engines};
 use crate::tasks::store::{Result, Store};
 
-/// What [`Scraper::text`] is.
+/// The content type of [`Scraper::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// For so long it is believed what the store said.
+/// How long the store's values are cached.
 const BELIEVED: Duration = Duration::from_secs(5);
-/// How long the store may take.
+/// The timeout of the store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Writes down all that is counted.
+/// The exporter of all metrics.
 pub struct Scraper {
     metrics: Arc<Metrics>,
     store: Arc<dyn Store>,
@@ -34,7 +34,7 @@ pub struct Scraper {
 }
 
 impl Scraper {
-    /// One for what this store holds. `clock` is the store's.
+    /// Creates a scraper over this store. `clock` is the store's clock.
     pub fn new(
         metrics: Arc<Metrics>,
         store: Arc<dyn Store>,
@@ -44,7 +44,7 @@ impl Scraper {
         Self { metrics, store, clock, engines, asked_at: Mutex::default() }
     }
 
-    /// All that is counted, as of now.
+    /// Returns all metrics as text.
     pub async fn text(&self) -> String {
         for (backend, condition) in self.engines.conditions() {
             let connected = !matches!(condition, Condition::Unconnected { .. });
@@ -77,9 +77,9 @@ impl Scraper {
         let families = &self.metrics.families;
         families.queue_oldest.set(since(oldest));
         families.overdue.set(since(due));
-        // Last: a database may refuse to count for a row that somebody spoilt.
+        // This comes last: a database may fail to count because of one corrupt row.
         let counts = self.store.tally().await?;
-        // A tool keeps its series when nothing of it is left.
+        // A tool keeps its series when it has no tasks left.
         let tools: Vec<String> = self.metrics.tools.read().iter().cloned().collect();
         for tool in tools.into_iter().map(Cow::Owned).chain([Cow::Borrowed(super::OTHER)]) {
             for phase in Phase::ALL {
@@ -102,7 +102,7 @@ impl Scraper {
 }
 
 impl Metrics {
-    /// All that this process knows by itself.
+    /// Returns the metrics that need no store as text.
     pub(crate) fn text(&self) -> String {
         self.process.lock().refresh();
         if let Some(count) = self.sessions.get() {

@@ -1,5 +1,5 @@
-//! [`Measured`]: a store, with how long each of its operations takes, and what follows from them for those who count: rows that
-//! were made, how late rows are taken up, what came of notices. It changes nothing of what the store says.
+//! [`Measured`]: a store wrapper that measures each operation. It also counts new rows, the delay of claims
+//! and the outcomes of notices. It does not change the results.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::tasks::store::{
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
-/// A store that is measured.
+/// A measured store.
 pub(super) struct Measured {
     inner: Arc<dyn Store>,
     metrics: Arc<Metrics>,
-    /// The store's time.
+    /// The store's clock.
     clock: Arc<dyn Clock>,
 }
 
@@ -32,7 +32,8 @@ impl Measured {
         Self { inner, metrics, clock }
     }
 
-    /// An operation that is dropped before it ends is not counted: what it would have taken is not known.
+    /// Measures an operation. If it is dropped before its end, it is not counted, because its duration is
+    /// unknown.
     async fn timed<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
         let began = Instant::now();
         let done = work.await;
@@ -270,7 +271,7 @@ impl Tally for Measured {
     }
 }
 
-/// Waiting for others is no operation.
+/// Waiting for other processes is not counted as an operation.
 #[async_trait]
 impl Hints for Measured {
     async fn changed_elsewhere(&self) -> Vec<Hint> {

@@ -1,4 +1,4 @@
-//! [`Meter`]: what becomes of tasks, as the core tells it.
+//! [`Meter`]: counts the state changes of tasks.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::tasks::task::{AskedStatus, Job, Outcome, Task, TaskState};
 
 impl Meter for Metrics {
     fn changed(&self, before: &Task, after: &Task, now: Timestamp) {
-        // Nearly all writes change none of what is counted.
+        // Most writes change nothing that is counted.
         if before.state == after.state && Phase::of(before) == Phase::of(after) {
             return;
         }
@@ -28,7 +28,7 @@ impl Meter for Metrics {
                 Job::Open { started_at, .. } => {
                     took(Phase::Starting.as_str(), before.created_at, *started_at);
                 }
-                // What told that it has begun told its end as well: it was over at once.
+                // The reply that confirmed the start also reported the end: the job ended at once.
                 Job::Closed { handle: Some(_) } => {
                     took(Phase::Starting.as_str(), before.created_at, now);
                     took(Phase::Running.as_str(), now, now);
@@ -56,7 +56,7 @@ impl Meter for Metrics {
 }
 
 impl Metrics {
-    /// A task was made. One that has ended already was refused by what came before its start.
+    /// Counts a new task. One that has already ended was refused before its start.
     pub(super) fn created(&self, task: &Task) {
         let tool = self.tool(&task.tool);
         self.families.created.get_or_create(&[("tool", tool.clone())]).inc();
@@ -71,7 +71,7 @@ impl Metrics {
         self.families.ended.get_or_create(&labels).inc();
     }
 
-    /// A row was taken up so long after it was due.
+    /// Records how late a row was claimed.
     pub(super) fn taken_up(&self, late: Duration) {
         self.families.lag.get_or_create(&[("what", "act".into())]).observe(late.as_secs_f64());
     }

@@ -1,9 +1,10 @@
-//! A notice as a CloudEvent 1.0 in JSON (structured mode). It says that something happened, of which tool, and how it came
-//! out; what was asked, given or answered is told to the task's owner alone.
+//! The conversion of a notice into a CloudEvent 1.0 in JSON (structured mode). It contains the event, the
+//! tool and the outcome. Questions, answers and results are visible to the task's owner only.
 //!
-//! The subject is the task: by the SHA-256 of its id. Where callers are not told apart, whoever holds an id may use the
-//! task, and an event passes through receivers, queues and their logs. Owners know the id and can tell which task it is;
-//! nobody else can get at the task by it. A receiver of the owner's own may be told the id itself (`task_id = true`).
+//! The subject is the SHA-256 of the task's id. Where callers are not distinguished, anyone with the id may
+//! use the task, and an event passes through receivers, queues and their logs. Owners know the id and can
+//! match the digest; others cannot access the task with it. A receiver of the owner's own may get the id
+//! itself (`task_id = true`).
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -15,7 +16,7 @@ use crate::tasks::task::Outcome;
 /// The media type of an event.
 pub(super) const MEDIA_TYPE: &str = "application/cloudevents+json; charset=utf-8";
 
-/// The event of a notice, the same however often it is made.
+/// Returns the event of a notice. The result is deterministic.
 pub(super) fn of(notice: &Notice, receiver: &Receiver) -> Vec<u8> {
     let news = &notice.news;
     let id = news.task.as_str();

@@ -1,5 +1,5 @@
-//! [`Http`]: one POST to a receiver: no redirects, by the proxy of its entry or the environment, and no longer than it may take. It
-//! must not try again.
+//! [`Http`]: one POST to a receiver, without redirects, through the proxy of its config or of the
+//! environment, and with a timeout. It must not retry.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::event::MEDIA_TYPE;
 use super::{Answer, Carrier, Letter, Receiver};
 use crate::clock::{Clock, System};
 
-/// Connections that are kept for a while where nothing is sent.
+/// The number of idle connections to keep.
 const KEPT: usize = 2;
 
-/// The way by HTTP.
+/// The HTTP transport.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Http;
 
@@ -39,7 +39,7 @@ impl Carrier for Http {
             let all = Certificate::from_pem_bundle(pem).map_err(|error| innermost(&error))?;
             client = client.tls_certs_only(all);
         } else if receiver.url.scheme() == "http" && receiver.proxy.is_none() {
-            // The certificates of this machine are not needed, and there may be none.
+            // The certificates of this machine are not needed, and may be missing.
             client = client.tls_certs_only([]);
         }
         client.build().map_err(|error| innermost(&error))
@@ -61,10 +61,11 @@ impl Carrier for Http {
 }
 
 impl Http {
-    /// Whether somebody answers at a receiver's address, by a HEAD, which asks for nothing to be done: with which status.
+    /// Checks by a HEAD request, which has no side effect, that a server answers at a receiver's URL.
+    /// Returns the status.
     ///
     /// # Errors
-    /// Why nobody does.
+    /// Why there is no response.
     pub async fn knock(&self, receiver: &Receiver) -> Result<u16, String> {
         let request = self.way(receiver)?.head(receiver.url.clone());
         let answered = request.send().await.map_err(|error| innermost(&error.without_url()))?;
@@ -85,7 +86,7 @@ fn answer(response: &Response) -> Answer {
     }
 }
 
-/// What `Retry-After` says: seconds, or a date.
+/// Parses `Retry-After`: seconds, or a date.
 fn pause(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse() {

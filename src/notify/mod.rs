@@ -1,9 +1,10 @@
-//! Tells those who do not poll: a signed CloudEvents POST for each notice that they are owed, until they have it. What is
-//! owed is in the store ([`crate::tasks::notices`]); here is only how it gets there. It must not touch a row, nor hold up
-//! anything else: a receiver that is dead or slow costs a few connections and some memory, and nobody else's time.
+//! Webhook delivery for consumers that do not poll: a signed CloudEvents POST for each pending notice, until
+//! it is accepted. Pending notices are in the store ([`crate::tasks::notices`]); this module only delivers
+//! them. It must not change a task's row, nor delay anything else: a dead or slow receiver costs only a few
+//! connections and some memory.
 //!
-//! [`receiver`] is what the config says of one, [`event`] what is sent, [`signature`] who it is from, [`http`] the way, and
-//! [`sender`] the loop.
+//! [`receiver`] is the config of a receiver, [`event`] the payload, [`signature`] the signature, [`http`]
+//! the transport, and [`sender`] the loop.
 
 mod event;
 mod http;

@@ -1,4 +1,5 @@
-//! [`Receiver`]: one `[[notify]]` of the config; [`Receivers`]: all that are in force. It must not send anything.
+//! [`Receiver`]: one `[[notify]]` of the config. [`Receivers`]: all that are in force. This module must not
+//! send anything.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,34 +12,34 @@ use tokio::sync::watch;
 use super::Key;
 use crate::tasks::notices::{self, Occasion};
 
-/// Who is told, and of what.
+/// A receiver of notices and its subscriptions.
 #[derive(Clone, PartialEq)]
 pub struct Receiver {
-    /// Where it is posted to.
+    /// The URL to post to.
     pub url: Url,
-    /// Whether it hears that tasks ended.
+    /// Whether it receives notices of ended tasks.
     pub ended: bool,
-    /// Whether it hears that tasks ask.
+    /// Whether it receives notices of questions.
     pub asks: bool,
-    /// The tools that it hears of; without any, all.
+    /// The tools that it is notified about; empty for all.
     pub tools: Vec<String>,
-    /// What is signed with: more than one while a secret is being replaced.
+    /// The signing keys: more than one during a key rotation.
     pub keys: Vec<Key>,
-    /// Whether it is told the ids of tasks.
+    /// Whether events contain the task id.
     pub tells_id: bool,
-    /// `source` of the events.
+    /// The `source` of the events.
     pub source: String,
-    /// The proxy that it is reached by.
+    /// The proxy to use.
     pub proxy: Option<Url>,
-    /// Certificates (PEM) to trust in place of this machine's.
+    /// Certificates (PEM) to trust instead of this machine's.
     pub authorities: Option<Vec<u8>>,
-    /// How long it may take to answer.
+    /// The timeout of a POST.
     pub timeout: Duration,
-    /// How long it is tried.
+    /// How long a notice is retried.
     pub give_up_after: Duration,
 }
 
-/// The address can hold a secret, as those of chat rooms do.
+/// Hides the path and query of the URL, which can be a secret, as in webhooks of chat services.
 impl fmt::Debug for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver").field("at", &self.place()).finish_non_exhaustive()
@@ -46,14 +47,13 @@ impl fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// Its name in the store: the same for as long as its address is, whatever else is said of it, and no way to the
-    /// address.
+    /// Returns its name in the store. The name depends only on the URL, and does not reveal it.
     pub fn name(&self) -> String {
         let digest = Sha256::digest(self.url.as_str());
         data_encoding::BASE32_NOPAD.encode(&digest[..20]).to_ascii_lowercase()
     }
 
-    /// Where it is, for logs: without path and query, which may be secret.
+    /// Returns its origin for logs, without path and query, which may be secret.
     pub fn place(&self) -> String {
         self.url.origin().ascii_serialization()
     }
@@ -72,12 +72,12 @@ impl Receiver {
 pub struct Receivers(Arc<watch::Sender<Arc<[Arc<Receiver>]>>>);
 
 impl Receivers {
-    /// These are in force first.
+    /// Creates the set with its first receivers.
     pub fn new(receivers: Vec<Receiver>) -> Self {
         Self(Arc::new(watch::Sender::new(receivers.into_iter().map(Arc::new).collect())))
     }
 
-    /// Puts others in force. One that stays as it was is not disturbed.
+    /// Replaces the receivers. An unchanged receiver is not restarted.
     pub fn replace(&self, receivers: Vec<Receiver>) {
         self.0.send_if_modified(|current| {
             let known = |new: Receiver| {

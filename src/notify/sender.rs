@@ -1,9 +1,10 @@
-//! [`Notifier`]: the loop that sends what is owed. Each receiver has a small loop of its own, with a few places for POSTs
-//! that are under way. One that fails is left alone for a while, longer each time, and then tried with one notice: that
-//! costs a dead receiver a POST a minute, however much it is owed.
+//! [`Notifier`]: the loop that sends pending notices. Each receiver has its own loop with a few concurrent
+//! POSTs. A failing receiver is paused with exponential backoff and then tried with one notice. So a dead
+//! receiver costs one POST a minute, however many notices are pending.
 //!
-//! A process leases what it sends, for longer than a POST can take; if it dies, another sends it again, under the same id.
-//! Nothing here is needed after a crash: what is owed is in the store, and when it is due.
+//! A process leases the notices that it sends, for longer than a POST can take. If it dies, another process
+//! sends them again, under the same id. No state here is needed after a crash: pending notices and their due
+//! times are in the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,69 +19,71 @@ use super::{Receiver, Receivers, event, signature};
 use crate::tasks::ledger::Ledger;
 use crate::tasks::store::{Forget, Holder, Owed};
 
-/// POSTs to one receiver at a time.
+/// The maximum number of concurrent POSTs to one receiver.
 const PLACES: usize = 8;
-/// How often the store is asked for what no hint told of: what another process owed and did not live to send.
+/// The poll interval of the store, for notices without a hint: those that another process wrote and did not
+/// send before it died.
 const TICK: Duration = Duration::from_secs(1);
-/// How long POSTs that are under way may take when the process is to end.
+/// The grace period for POSTs in progress at shutdown.
 const MOMENT: Duration = Duration::from_secs(1);
-/// How often it is looked whether something is to be given up.
+/// The interval between checks for notices to give up.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
-/// The longest that a receiver is left alone because it fails.
+/// The maximum pause of a failing receiver.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The longest that one notice is put off because it fails.
+/// The maximum backoff of one notice.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(3600);
-/// The longest that a receiver is believed to want to be left alone.
+/// The maximum `Retry-After` that is honored.
 const LONGEST_WISH: Duration = Duration::from_secs(86_400);
-/// How long what is owed to a receiver that no process has in its config is kept: it may come back with the next config.
+/// The retention of notices for a receiver that this process's config does not have: the next config may
+/// contain it again.
 const STRANGERS_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
-/// What is posted.
+/// A request to post.
 #[derive(Clone, Debug)]
 pub struct Letter {
     /// The notice's id.
     pub id: String,
-    /// When it is sent, in seconds since 1970.
+    /// The send time, in seconds since 1970.
     pub seconds: i64,
-    /// Who it is from.
+    /// The signature header.
     pub signature: String,
     /// The event.
     pub body: Vec<u8>,
 }
 
-/// What a receiver says.
+/// The response of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It has it.
+    /// It accepted the notice.
     Taken,
-    /// It does not have it.
+    /// It did not accept the notice.
     Refused {
-        /// Why, in words.
+        /// The reason.
         why: String,
-        /// When it wants to be asked again.
+        /// The requested delay before a retry.
         after: Option<Duration>,
     },
-    /// It wants nothing any more.
+    /// It wants no more notices.
     Gone,
 }
 
-/// How letters get to receivers.
+/// A transport to receivers.
 #[async_trait]
 pub trait Carrier: Send + Sync + 'static {
-    /// What is made once for a receiver.
+    /// The client of one receiver, created once.
     type Way: Send + Sync;
 
-    /// The way to a receiver.
+    /// Creates the client of a receiver.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the receiver's config is invalid.
     fn way(&self, receiver: &Receiver) -> Result<Self::Way, String>;
 
-    /// Takes one letter there.
+    /// Sends one request.
     async fn carry(&self, way: &Self::Way, receiver: &Receiver, letter: Letter) -> Answer;
 }
 
-/// Sends what is owed.
+/// The sender of pending notices.
 pub struct Notifier<C> {
     ledger: Ledger,
     receivers: Receivers,
@@ -88,22 +91,22 @@ pub struct Notifier<C> {
     carrier: C,
 }
 
-/// How a receiver takes it.
+/// The backoff state of a receiver.
 struct Mood {
-    /// Failures since the last success.
+    /// The number of failures since the last success.
     failures: u32,
-    /// Until when it is left alone.
+    /// The end of its pause.
     until: Instant,
 }
 
 impl<C: Carrier> Notifier<C> {
-    /// A notifier over a ledger, for a process that leases as `holder`.
+    /// Creates a notifier over a ledger, for a process that leases as `holder`.
     pub fn new(ledger: Ledger, receivers: Receivers, holder: Holder, carrier: C) -> Self {
         Self { ledger, receivers, holder, carrier }
     }
 
-    /// Sends until `stop`, then gives the POSTs that are under way a moment to end. What it has leased then is to be let
-    /// go with the other leases of the process, and is sent again by another.
+    /// Sends until `stop`, then waits briefly for POSTs in progress. Its remaining leases are released with
+    /// the other leases of the process, and another process sends those notices.
     pub async fn run(self, stop: CancellationToken) {
         let mut watch = self.receivers.watch();
         let mut running = FuturesUnordered::new();
@@ -140,7 +143,7 @@ impl<C: Carrier> Notifier<C> {
             }
         }
         let end = async { while running.next().await.is_some() {} };
-        // A receiver that is slow does not hold up the end of the process.
+        // A slow receiver must not delay the shutdown.
         let _ = tokio::time::timeout(MOMENT, end).await;
     }
 
@@ -207,7 +210,7 @@ impl<C: Carrier> Notifier<C> {
         }
     }
 
-    /// Drops what a receiver is owed that wants nothing any more.
+    /// Drops the notices of a receiver that wants no more.
     async fn decline(&self, receiver: &Receiver, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             self.forget(receiver, "it wants nothing any more", None).await;
@@ -218,7 +221,7 @@ impl<C: Carrier> Notifier<C> {
         }
     }
 
-    /// Sends one notice, and notes what came of it.
+    /// Sends one notice, and records the result.
     async fn send(&self, way: &C::Way, receiver: &Receiver, owed: Owed) -> Answer {
         let Owed { notice, attempts } = owed;
         let body = event::of(&notice, receiver);
@@ -241,7 +244,7 @@ impl<C: Carrier> Notifier<C> {
         answer
     }
 
-    /// Drops what a receiver is owed, since before a moment or at all, and tells once how much that was.
+    /// Drops the notices of a receiver, all or those pending since before a time, and logs their number.
     async fn forget(&self, receiver: &Receiver, why: &str, before: Option<Timestamp>) {
         let before = before.unwrap_or(Timestamp::from_millis(i64::MAX));
         match self.ledger.store.forget_notices(Forget::Of(&receiver.name()), before).await {
@@ -251,10 +254,11 @@ impl<C: Carrier> Notifier<C> {
         }
     }
 
-    /// Drops, now and then, what is owed to receivers that nobody knows.
+    /// Waits for the check interval, then drops old notices of receivers that this process's config does not
+    /// have.
     async fn forget_strangers(&self) {
         tokio::time::sleep(FORGET_EVERY).await;
-        // While the store's clock has lately leapt, nothing is deleted.
+        // After a recent leap of the store's clock, nothing is deleted.
         let Some(now) = self.ledger.clock.settled() else { return };
         let names: Vec<String> = self.receivers.watch().borrow().iter().map(|r| r.name()).collect();
         match self.ledger.store.forget_notices(Forget::AllBut(&names), now - STRANGERS_KEPT).await {
@@ -266,7 +270,7 @@ impl<C: Carrier> Notifier<C> {
 }
 
 impl Mood {
-    /// How many notices may be begun with. One at a time while it is not known that anything gets through.
+    /// Returns how many more notices may be sent now: only one at a time after a failure.
     fn room(&self, under_way: usize, now: Instant) -> usize {
         match self.failures {
             _ if self.until > now => 0,
@@ -284,7 +288,7 @@ impl Mood {
 
     fn sour(&mut self, place: &str, why: &str, after: Option<Duration>) {
         let now = Instant::now();
-        // Those that were under way together fail together, and count once.
+        // Concurrent POSTs that fail together count as one failure.
         if self.until <= now {
             if self.failures == 0 {
                 tracing::warn!(receiver = place, why, "notices are not taken; they are kept and sent again");
@@ -296,8 +300,8 @@ impl Mood {
     }
 }
 
-/// How long one notice is put off after so many attempts: a second, doubled each time, and up to a quarter more, so that
-/// those that failed together do not come back together.
+/// Returns the backoff of a notice after this many attempts: a second, doubled each time. Up to a quarter is
+/// added, so that notices that failed together are not retried together.
 fn backoff(id: &str, attempts: u32) -> Duration {
     let spread =
         id.bytes().fold(attempts, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))) % 256;
@@ -305,7 +309,7 @@ fn backoff(id: &str, attempts: u32) -> Duration {
     pause + pause * spread / 1024
 }
 
-/// A second, doubled with each time after the first.
+/// Returns a second, doubled with each time after the first, up to `longest`.
 fn doubled(times: u32, longest: Duration) -> Duration {
     Duration::from_secs(1_u64 << times.saturating_sub(1).min(20)).min(longest)
 }

@@ -1,5 +1,5 @@
-//! Signatures by the Standard Webhooks scheme (`v1`): HMAC-SHA256 over id, timestamp and body, so that a receiver can tell
-//! with a library that exists who sent what, and when. A key is in here and never comes out.
+//! Signatures by the Standard Webhooks scheme (`v1`): HMAC-SHA256 over id, timestamp and body. A receiver
+//! can verify the sender and the time with an existing library. A key never leaves this module.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-/// What every secret begins with.
+/// The prefix of every secret.
 const PREFIX: &str = "whsec_";
 
-/// How many bytes a key has, by the scheme.
+/// The valid key lengths in bytes, by the scheme.
 const LENGTHS: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// A key that sender and receiver share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(Zeroizing<Vec<u8>>);
 
-/// Why a text is no secret of this scheme. The text is not repeated.
+/// The error for a text that is not a secret of this scheme. The text is not repeated.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error(
     "it is no secret of Standard Webhooks: `whsec_` and 24 to 64 random bytes in Base64, such as \
@@ -28,10 +28,10 @@ pub struct Key(Zeroizing<Vec<u8>>);
 pub struct BadSecret;
 
 impl Key {
-    /// The key in a secret.
+    /// Parses the key from a secret.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the text is not a valid secret.
     pub fn of(secret: &str) -> Result<Self, BadSecret> {
         let text = secret.strip_prefix(PREFIX).ok_or(BadSecret)?;
         let bytes = Zeroizing::new(STANDARD.decode(text).map_err(|_| BadSecret)?);
@@ -53,7 +53,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The header `webhook-signature`: one signature for each key, so that a receiver who knows one of them is content.
+/// Returns the header `webhook-signature`: one signature per key, so that a receiver needs to know only one
+/// of them.
 pub(super) fn header(keys: &[Key], id: &str, seconds: i64, body: &[u8]) -> String {
     let signatures: Vec<String> = keys.iter().map(|key| key.sign(id, seconds, body)).collect();
     signatures.join(" ")

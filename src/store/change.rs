@@ -1,5 +1,5 @@
-//! What is to be written, split from what is handed back: made once where the call is made, so that whoever writes can
-//! do it again. It must not know how rows are kept.
+//! Write requests, split from the values that are returned to the caller. Each is built once by the caller,
+//! so that the writer can retry it. It must not know how rows are stored.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::row::{self, NoticeRow, Row};
 use crate::tasks::store::{Attach, Change, Holder, Inserted, Lease, NewTask, Once, Quota, SlotLimit};
 use crate::tasks::task::Task;
 
-/// What an insert comes to inside the transaction; the caller has the task itself.
+/// The result of an insert inside the transaction; the caller already has the task.
 pub(super) enum Found {
     Nothing,
     Existing { task: Task, same: bool },
@@ -20,14 +20,14 @@ pub(super) enum Found {
     TooLarge { kept: u64 },
 }
 
-/// All that an insert needs, without the task.
+/// The data of an insert, without the task.
 pub(super) struct Wish {
     pub(super) row: Row,
     pub(super) identity: Option<String>,
-    /// The session that it is of, also once it has ended.
+    /// The task's session, set even after the task has ended.
     pub(super) session: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
-    /// [`NewTask::behind`], each as it stands in the name of a line.
+    /// [`NewTask::behind`], each slot encoded as in a queue's name.
     pub(super) behind: Vec<String>,
     pub(super) most_kept: Option<Quota>,
     pub(super) once: Option<Once>,
@@ -38,7 +38,7 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// Splits the row to be written from the task to be handed back.
+    /// Splits the row to be written from the task to be returned.
     pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
         let NewTask { task, identity, limits, behind, most_kept, once, attach, lease, transition, notices } =
             new;
@@ -51,7 +51,7 @@ impl Wish {
         Ok((wish, task))
     }
 
-    /// What keeps the row from being written, if its owner has so many rows already, of so many bytes.
+    /// Returns why the owner's quota forbids the row, given the number and bytes of the owner's rows.
     pub(super) fn over(&self, rows: i64, bytes: i64) -> Option<Found> {
         let most = self.most_kept?;
         if rows >= i64::from(most.rows) {
@@ -76,10 +76,10 @@ impl Found {
     }
 }
 
-/// A change, with all that it needs.
+/// The data of an update.
 pub(super) struct Amend {
     pub(super) row: Row,
-    /// The session that it is of, also once it has ended.
+    /// The task's session, set even after the task has ended.
     pub(super) session: Option<String>,
     pub(super) version: u64,
     pub(super) decided_at: Timestamp,
@@ -90,7 +90,7 @@ pub(super) struct Amend {
     pub(super) notices: Vec<NoticeRow>,
 }
 
-/// [`Lease`], on its own.
+/// An owned form of [`Lease`].
 pub(super) enum LeaseChange {
     Keep,
     Release(String),
@@ -98,7 +98,7 @@ pub(super) enum LeaseChange {
 }
 
 impl Amend {
-    /// Copies what is to be written, so that the writer can have it.
+    /// Copies the data to be written, so that the writer can own it.
     pub(super) fn of(change: Change<'_>) -> Result<Self, serde_json::Error> {
         Ok(Self {
             row: Row::of(change.task)?,

@@ -1,5 +1,5 @@
-//! Which rows break an invariant, what that means and what to do about it. [`row`] and [`strays`] are pure; what is looked
-//! at comes from a [`Survey`](super::survey::Survey).
+//! Finds rows that break an invariant, and describes the consequence and the fix. [`row`] and [`strays`]
+//! are pure; their input comes from a [`Survey`](super::survey::Survey).
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -9,39 +9,39 @@ use taskbridge_sdk::Timestamp;
 use super::survey::{OwedNotice, Strays, Surveyed};
 use crate::tasks::task::{Job, Outcome, Task, TaskState};
 
-/// Something that must not be.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which row.
+    /// The affected row.
     pub row: String,
-    /// What is wrong with it.
+    /// The violation.
     pub wrong: String,
-    /// What comes of that.
+    /// The consequence.
     pub means: String,
-    /// What to do about it.
+    /// The fix.
     pub todo: String,
 }
 
-/// What rows are held against.
+/// The expectations that rows are checked against.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// The store's time.
     pub now: Timestamp,
-    /// How long servers lease rows.
+    /// The lease duration of servers.
     pub lease: Duration,
     /// How long histories are kept.
     pub history: Duration,
-    /// The most rows that may hold each slot; without an entry or a number, any.
+    /// The limit of each slot; without an entry or a number, there is none.
     pub limits: BTreeMap<String, Option<u32>>,
 }
 
-/// How much longer than the config says a lease may be: another server may have another config.
+/// How much longer than configured a lease may be: another server may have another config.
 const LEASE_SLACK: Duration = Duration::from_secs(3_600);
 
-/// How far ahead a notice may be due: a receiver that asks for a pause gets one of a day at most.
+/// How far in the future a notice may be due: a receiver can request a delay of at most a day.
 const NOTICE_SLACK: Duration = Duration::from_secs(2 * 86_400);
 
-/// How much older than the config says history may be: somebody must be there to delete it.
+/// How much older than configured history may be: it is deleted only while a server runs.
 const HISTORY_SLACK: Duration = Duration::from_secs(86_400);
 
 impl Terms {
@@ -50,14 +50,14 @@ impl Terms {
     }
 }
 
-/// All that is wrong with a row.
+/// Returns all violations of a row.
 pub fn row(row: &Surveyed, terms: &Terms) -> Vec<Finding> {
     let name = format!("task {}", row.id);
     let mut found = Vec::new();
     let mut add = |wrong: String, means: &str, todo: String| {
         found.push(Finding { row: name.clone(), wrong, means: means.to_owned(), todo });
     };
-    // A server that claims a row writes all its columns anew, from its body.
+    // A server that claims a row rewrites all its columns from its body.
     let claim = format!(
         "while a server runs: UPDATE tasks SET due_at = 0, lease_holder = NULL, lease_until = NULL WHERE id = '{}'; a \
          server then claims it and writes it anew",
@@ -115,7 +115,7 @@ pub fn row(row: &Surveyed, terms: &Terms) -> Vec<Finding> {
     found
 }
 
-/// What a task says of itself that cannot be, and what that means.
+/// Returns the contradictions in a task's state, with their consequences.
 fn of_state(task: &Task) -> Vec<(&'static str, &'static str)> {
     let closed = matches!(task.job, Job::Closed { .. });
     let asks = task.open_questions().next().is_some();
@@ -161,7 +161,7 @@ fn of_state(task: &Task) -> Vec<(&'static str, &'static str)> {
     rules.into_iter().filter(|(breach, ..)| *breach).map(|(_, wrong, means)| (wrong, means)).collect()
 }
 
-/// All that is wrong with what lies beside the rows.
+/// Returns all violations in the data that belongs to rows.
 pub fn strays(strays: &Strays, terms: &Terms) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut add = |row: String, wrong: String, means: &str, todo: String| {
@@ -233,7 +233,7 @@ pub fn strays(strays: &Strays, terms: &Terms) -> Vec<Finding> {
     found
 }
 
-/// Slots that more rows hold than there are places.
+/// Returns a finding for each slot with more rows than its limit.
 fn crowded<'a>(strays: &'a Strays, terms: &'a Terms) -> impl Iterator<Item = Finding> + 'a {
     let limit = |slot: &str| terms.limits.get(slot).copied().flatten();
     let slots = strays.slots.iter().filter_map(move |(slot, held)| Some((slot, *held, limit(slot)?)));
@@ -249,7 +249,7 @@ fn crowded<'a>(strays: &'a Strays, terms: &'a Terms) -> impl Iterator<Item = Fin
     })
 }
 
-/// What is wrong with a notice.
+/// Checks a notice.
 fn notice(owed: &OwedNotice, terms: &Terms) -> Option<Finding> {
     let OwedNotice { id, receiver, due_at, unreadable } = owed;
     let (row, due) = (format!("notice {id}"), Timestamp::from_millis(*due_at));

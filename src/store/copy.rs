@@ -1,9 +1,11 @@
-//! `taskbridge store copy`: what a SQLite file holds, on its way into PostgreSQL: everything but leases, which belong to
-//! processes that have ended. Row by row, as the columns are, so that a row that cannot be understood is copied as well.
+//! `taskbridge store copy`: copies a SQLite file into PostgreSQL: everything but leases, which belong to
+//! processes that have ended. It copies row by row and column by column, so that unreadable rows are copied
+//! as well.
 //!
-//! Tasks must never run in two stores. Before anything is copied, the file is marked as moved to the target, and no program
-//! serves it from then on. The target keeps the copy's id, in the transaction that writes the rows. So whatever is killed
-//! when, the same command ends what was begun: it finds the target empty and copies, or finds this copy there and is done.
+//! Tasks must never run in two stores. Before the copy, the file is marked as moved to the target, and no
+//! program serves it any more. The target stores the copy's id in the transaction that writes the rows. So
+//! after a kill at any point, the same command completes the copy: it finds the target empty and copies, or
+//! finds this copy and is done.
 
 use std::fmt;
 use std::path::Path;
@@ -16,27 +18,27 @@ use super::sqlite::Source;
 use crate::clock::{self, Clock, System};
 use crate::tasks::store::{Result, StoreError};
 
-/// What a SQLite file says of having been copied: the value of [`MOVED`].
+/// A SQLite file's record of its copy: the value of [`MOVED`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::store) struct Moved {
     /// The id of the copy.
     pub(super) copy: String,
-    /// Where to, for people.
+    /// The target, for people.
     pub(super) to: String,
-    /// When the copy was begun.
+    /// When the copy was started.
     pub(super) at: Timestamp,
-    /// True once the target has it.
+    /// True once the copy is committed in the target.
     pub(super) complete: bool,
 }
 
-/// The fact of a file that was copied elsewhere.
+/// The fact that marks a file as copied to another store.
 pub(super) const MOVED: &str = "moved";
 
-/// The fact of a schema that is a copy: the copy's id.
+/// The fact that marks a schema as a copy: the copy's id.
 pub(super) const COPY: &str = "copy";
 
 impl Moved {
-    /// Why the file is not served, and what to do.
+    /// Returns the reason why the file is not served, and the fix.
     pub(super) fn refusal(&self, file: &Path) -> String {
         let Self { to, at, .. } = self;
         let reopen = format!("`taskbridge store reopen sqlite:{}`", file.display());
@@ -54,15 +56,15 @@ impl Moved {
     }
 }
 
-/// How the values of a column are kept.
+/// The storage type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Number,
     Small,
     Flag,
-    /// Text that may hold any character.
+    /// Text that may contain any character.
     Text,
-    /// Text of any length that rows are looked for by.
+    /// Text of any length that rows are looked up by.
     Key,
     /// Text without zero bytes: JSON, ids of our own.
     Plain,
@@ -73,11 +75,11 @@ pub(super) enum Kind {
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) columns: &'static [(&'static str, Kind)],
-    /// What rows are read in the order of.
+    /// The sort order of the rows.
     pub(super) order: &'static str,
 }
 
-/// A value of a row on its way.
+/// A value of a row during the copy.
 pub(super) enum Cell {
     Null,
     Number(i64),
@@ -87,7 +89,7 @@ pub(super) enum Cell {
 
 use Kind::{Bytes, Flag, Key, Number, Plain, Small, Text};
 
-/// All that is copied. What refers to tasks comes behind them.
+/// All tables that are copied. Tables that reference tasks come after them.
 pub(super) const TABLES: [Table; 11] = [
     Table {
         name: "tasks",
@@ -151,7 +153,7 @@ pub(super) const TABLES: [Table; 11] = [
     Table { name: "facts", columns: &[("name", Plain), ("value", Plain)], order: "name" },
 ];
 
-/// How much was copied.
+/// The number of copied rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Tasks that have not ended.
@@ -161,12 +163,12 @@ pub struct Copied {
 }
 
 impl Copied {
-    /// Counts what is there, before it is copied.
+    /// Creates the count before the copy starts.
     pub(super) fn of(running: usize) -> Self {
         Self { running, ..Self::default() }
     }
 
-    /// Counts rows of the table at this place.
+    /// Adds rows of the table with this index.
     pub(super) fn add(&mut self, table: usize, rows: usize) {
         self.rows[table] += rows;
     }
@@ -192,13 +194,14 @@ impl fmt::Display for Copied {
     }
 }
 
-/// Copies a SQLite file into a PostgreSQL schema that holds nothing yet, in one transaction; `None` if an earlier attempt did
-/// that, and this one only ended it. The file is not served any more from then on.
+/// Copies a SQLite file into an empty PostgreSQL schema, in one transaction. Returns `None` if an earlier
+/// attempt copied it, and this one only completed the marks. The file is not served any more.
 ///
 /// # Errors
-/// If a server has the file open, it was moved elsewhere, the schema holds something else, or one of them cannot be used.
+/// If a server has the file open, or it was copied elsewhere. If the schema contains other data, or one of
+/// the two cannot be used.
 pub async fn from_sqlite(file: &Path, to: postgres::Place) -> Result<Option<Copied>> {
-    // Before the file is touched: a place that cannot be reached is the likelier mistake.
+    // Before the file is changed: an unreachable target is the likelier mistake.
     postgres::migrate(&to).await?;
     let mut target = Target::open(&to).await?;
     let source = Source::open(file)?;
@@ -218,7 +221,7 @@ pub async fn from_sqlite(file: &Path, to: postgres::Place) -> Result<Option<Copi
     };
     let copied = match target.fill(&source, &moved.copy).await {
         Ok(None) => None,
-        // From here on nobody knows whether it is there: the mark stays.
+        // If the commit fails, it is unknown whether the copy exists: the mark stays.
         Ok(Some(filled)) => Some(filled.commit().await?),
         Err(error) => {
             if known.is_none() {
@@ -232,10 +235,10 @@ pub async fn from_sqlite(file: &Path, to: postgres::Place) -> Result<Option<Copi
     Ok(copied)
 }
 
-/// Has a file that was marked as moved served again. False if it was not.
+/// Removes the mark of a moved file, so that it is served again. Returns false if it had none.
 ///
 /// # Errors
-/// If a server has the file open, or it cannot be written.
+/// If a server has the file open, or if the file cannot be written.
 pub fn reopen(file: &Path) -> Result<bool> {
     let source = Source::open(file)?;
     let was = source.moved()?.is_some();

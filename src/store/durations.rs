@@ -1,13 +1,13 @@
-//! How long the newest jobs of a tool took, as a store keeps it: a JSON array of milliseconds, oldest first, with the
-//! median beside it.
+//! The newest job durations of a tool, as a store keeps them: a JSON array of milliseconds, oldest first,
+//! and their median.
 
-/// How many are remembered.
+/// Number of durations to keep.
 const REMEMBERED: usize = 100;
 
-/// What is kept once this duration is known as well: the array, and its median.
+/// Adds a duration. Returns the new array and its median.
 ///
 /// # Errors
-/// If what was kept is no such array.
+/// If the stored text is not such an array.
 pub(super) fn with(known: Option<&str>, took: i64) -> serde_json::Result<(String, i64)> {
     let mut all: Vec<i64> = known.map(serde_json::from_str).transpose()?.unwrap_or_default();
     all.push(took);

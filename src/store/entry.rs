@@ -1,17 +1,18 @@
-//! How a transition becomes the columns of an entry, and an entry again. It must not know how they are kept.
+//! Converts a transition into the columns of a history entry, and back. It must not know how entries are
+//! stored.
 
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::Timestamp;
 
 use crate::tasks::history::{EngineCall, Entry, Fact, Transition};
 
-/// The columns of an entry beside those that the store itself fills in.
+/// The columns of an entry, without those that the store fills in.
 pub(super) struct Line {
     pub(super) replica: String,
     pub(super) what: String,
 }
 
-/// What the column `what` holds, as JSON.
+/// The content of the column `what`, as JSON.
 #[derive(Serialize, Deserialize)]
 struct What<T> {
     what: T,
@@ -20,7 +21,7 @@ struct What<T> {
 }
 
 impl Line {
-    /// What is to be written.
+    /// Converts a transition into columns.
     pub(super) fn of(transition: &Transition) -> Result<Self, serde_json::Error> {
         let Transition { replica, what, call } = transition;
         let what = serde_json::to_string(&What { what, call: *call })?;
@@ -28,13 +29,12 @@ impl Line {
     }
 }
 
-/// What the column `what` says.
+/// Parses the column `what`.
 pub(super) fn transition(what: &str) -> Result<(Vec<Fact>, Option<EngineCall>), serde_json::Error> {
     serde_json::from_str::<What<Vec<Fact>>>(what).map(|What { what, call }| (what, call))
 }
 
-/// The entry in these columns; `None`, told to the operator, if it cannot be understood: a newer program may have
-/// written it.
+/// Parses an entry; `None`, with a log message, if it is unreadable: a newer program may have written it.
 pub(super) fn read(version: i64, at: i64, replica: String, what: &str) -> Option<Entry> {
     match transition(what) {
         Ok((what, call)) => Some(Entry {

@@ -1,29 +1,29 @@
-//! Which due rows a claim takes: owners in turn, with bounded work however many rows are due. Pure; both stores read
-//! candidates and order them here. It must not know how rows are kept.
+//! Selects the due rows of a claim: owners in turn (round-robin), with bounded work for any number of due
+//! rows. It is pure: both stores read candidates and order them here. It must not know how rows are stored.
 //!
-//! The rows that are due longest are read first, a bounded number of them. Where that was all, each owner's turn is known.
-//! Where there are more, the owners after the cursor are visited in the index, a bounded number of them.
+//! The longest-due rows are read first, up to a limit. If that covers all due rows, the order of the owners
+//! is known. If there are more, the owners after the cursor are visited in the index, up to a limit.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The rows that are read by due time alone.
+/// Number of rows that are read by due time alone.
 pub(super) const WINDOW: usize = 256;
-/// The owners that one claim visits.
+/// Number of owners that one claim visits.
 pub(super) const OWNERS: usize = 256;
 
-/// A row that could be claimed.
+/// A row that can be claimed.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate<K> {
-    /// Names the row.
+    /// Identifies the row.
     pub(super) key: K,
     pub(super) owner: String,
 }
 
-/// The owners that were visited after the cursor, and their rows.
+/// The owners visited after the cursor, and their rows.
 pub(super) struct Visited<K> {
-    /// The last owner that was visited, whether or not a row of theirs is due.
+    /// The last visited owner, even if none of its rows is due.
     pub(super) last: String,
-    /// Rows of the visited owners: in the order of the visit, of each owner by due time.
+    /// Rows of the visited owners: in the order of the visit, and by due time for each owner.
     pub(super) rows: Vec<Candidate<K>>,
 }
 
@@ -31,19 +31,20 @@ pub(super) struct Visited<K> {
 #[derive(Debug)]
 pub(super) struct Order<K> {
     pub(super) rows: Vec<Candidate<K>>,
-    /// How many of them, from the first on, were chosen by turn.
+    /// Number of leading rows that were chosen by round-robin.
     by_turn: usize,
-    /// Where the next claim goes on if it took all of those.
+    /// The next cursor if the claim takes all of those.
     last: Option<String>,
 }
 
-/// How many rows of each owner are read, where so many owners have any.
+/// Returns the number of rows to read per owner, for this number of owners with due rows.
 pub(super) fn rows_each(limit: usize, owners: usize) -> usize {
     limit.div_ceil(owners.max(1))
 }
 
 impl<K: Clone + Ord> Order<K> {
-    /// Orders the rows that are due longest (`first`, by due time) and those of the visited owners, if any were visited.
+    /// Orders the longest-due rows (`first`, by due time) and those of the visited owners, if any were
+    /// visited.
     pub(super) fn of(first: Vec<Candidate<K>>, visited: Option<Visited<K>>, cursor: Option<&str>) -> Self {
         let Some(Visited { last, rows }) = visited else {
             let mut owners: BTreeMap<(bool, String), VecDeque<Candidate<K>>> = BTreeMap::new();
@@ -70,7 +71,7 @@ impl<K: Clone + Ord> Order<K> {
         Self { rows, by_turn, last: Some(last) }
     }
 
-    /// The cursor after a claim that took the row at this place, and none behind it.
+    /// Returns the cursor after a claim whose last row has this index.
     pub(super) fn cursor_at(&self, last_taken: usize) -> Option<String> {
         match &self.last {
             Some(last) if last_taken + 1 >= self.by_turn => Some(last.clone()),
@@ -79,7 +80,7 @@ impl<K: Clone + Ord> Order<K> {
     }
 }
 
-/// One row of each owner, then a second one of each, and so on.
+/// Interleaves the owners: one row of each owner, then a second one of each, and so on.
 fn in_turn<K>(mut owners: Vec<VecDeque<Candidate<K>>>) -> Vec<Candidate<K>> {
     let mut rows = Vec::new();
     while !owners.is_empty() {
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(keys(&order), "b1 c1 a1 b2");
     }
 
-    /// What is left of a claim's limit goes to the rows that are due longest.
+    /// The remainder of a claim's limit goes to the longest-due rows.
     #[test]
     fn large_backlog_visits_owners_first() {
         let visited = Visited { last: "x".to_owned(), rows: rows("c1 c2 d1") };

@@ -1,7 +1,7 @@
-//! The stores: where the rows of [`crate::tasks::store`] are kept. A store keeps and compares; it must not decide
-//! anything about a task, and nothing in here knows a protocol or an engine.
+//! Implementations of [`crate::tasks::store`]. A store stores and compares; it must not decide anything
+//! about a task, and must not know a protocol or an engine.
 //!
-//! [`suite`] has the contract as tests that every store runs.
+//! [`suite`] contains the contract as tests that every store runs.
 
 mod change;
 pub mod check;
@@ -16,10 +16,10 @@ pub mod suite;
 pub mod survey;
 mod write_state;
 
-/// After this time a due row that cannot be understood is claimed again, in milliseconds: a newer program may understand it.
+/// Retry delay for an unreadable due row, in milliseconds: a newer program may be able to read it.
 const UNREADABLE_AGAIN: i64 = 10 * 60 * 1000;
 
-/// Logs that a claim found a due row that cannot be understood.
+/// Logs that a claim found an unreadable due row.
 fn log_unreadable(why: &str) {
     tracing::error!(
         why,

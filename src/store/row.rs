@@ -1,4 +1,5 @@
-//! How a task becomes a row: what every store keeps of it beside its body. It must not know how it is kept.
+//! Converts a task into a row: the columns that every store keeps in addition to the body. It must not know
+//! how rows are stored.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,10 +8,11 @@ use crate::tasks::notices::{News, Notice};
 use crate::tasks::store::Purged;
 use crate::tasks::task::{Job, Task};
 
-/// The most bytes of files that count for one task. A job can write any number, and the sum for its owner must not overflow.
+/// Maximum number of bytes of files that count for one task. A job can report any number, and the sum for
+/// its owner must not overflow.
 const MOST_FILES_BYTES: u64 = 1 << 50;
 
-/// All columns of a task, made where the call is made, so that whoever writes only binds them.
+/// All columns of a task, computed by the caller, so that the writer only binds them.
 pub(super) struct Row {
     pub(super) id: String,
     pub(super) owner: String,
@@ -18,7 +20,7 @@ pub(super) struct Row {
     pub(super) created_at: i64,
     pub(super) expires_at: i64,
     pub(super) due_at: Option<i64>,
-    /// The backend, whether or not its job is open.
+    /// The backend, whether or not the job is open.
     pub(super) of_backend: String,
     pub(super) open: Open,
     pub(super) closed: bool,
@@ -32,29 +34,30 @@ pub(super) struct Row {
     pub(super) body: String,
 }
 
-/// What watching needs of a job; all empty unless it is open.
+/// The columns for watching a job; all empty unless it is open.
 #[derive(Default)]
 pub(super) struct Open {
     pub(super) backend: Option<String>,
     pub(super) group: Option<String>,
     pub(super) opened_at: Option<i64>,
     pub(super) handle: Option<String>,
-    /// Until when somebody wants to know more of it; the column `log_until`, which at first was about its log alone.
+    /// When the clients' interest in details of the job ends; the column `log_until`, originally for its
+    /// log only.
     pub(super) wanted_until: Option<i64>,
 }
 
-/// How a row stands to its slots.
+/// The relation of a row to its slots.
 pub(super) enum Slots {
     /// It never takes any.
     Never,
-    /// It has named some and does not hold them now.
+    /// It has slots, and has taken none of them now.
     Free,
-    /// It holds these.
+    /// It has taken these.
     Held(Vec<String>),
 }
 
 impl Row {
-    /// The row of a task.
+    /// Converts a task into its row.
     pub(super) fn of(task: &Task) -> Result<Self, serde_json::Error> {
         let open = match &task.job {
             Job::Open { handle, group, started_at } => Open {
@@ -92,7 +95,7 @@ impl Row {
     }
 }
 
-/// A deleted row, by these columns of it.
+/// Describes a deleted row from its columns.
 pub(super) fn purged(backend: Option<&str>, identity: Option<&str>, body: &[u8]) -> Purged {
     #[derive(Deserialize)]
     struct Body {
@@ -129,7 +132,7 @@ impl NoticeRow {
     }
 }
 
-/// The notice in such columns. The text says why it cannot be understood.
+/// Parses a notice. The error text explains why it is unreadable.
 pub(super) fn notice(id: String, receiver: &str, body: &str) -> Result<Notice, String> {
     match serde_json::from_str::<News>(body) {
         Ok(news) => Ok(Notice { id, receiver: receiver.to_owned(), news }),
@@ -137,13 +140,13 @@ pub(super) fn notice(id: String, receiver: &str, body: &str) -> Result<Notice, S
     }
 }
 
-/// How a slot stands in the name of a line that it belongs to, and in no other: with the quotes, which would be escaped
-/// within the name of another slot.
+/// Encodes a slot as it appears in the names of its queues, and in no other: with quotes, which would be
+/// escaped inside the name of another slot.
 pub(super) fn in_line(slot: &str) -> String {
     Value::from(slot).to_string()
 }
 
-/// The name of the waiting line of these slots: the set, sorted, as JSON.
+/// Returns the name of the queue for these slots: the set, sorted, as JSON.
 pub(super) fn line(slots: &[String]) -> String {
     let mut slots: Vec<&str> = slots.iter().map(String::as_str).collect();
     slots.sort_unstable();

@@ -1,5 +1,5 @@
-//! What operators see of a store: rows of all owners with what lies beside them, and what fits nowhere. It reads, and
-//! must not judge: [`super::check`] does.
+//! The operators' view of a store: rows of all owners with their related data, and inconsistent data. It
+//! reads, and must not judge: [`super::check`] does.
 
 use async_trait::async_trait;
 
@@ -7,39 +7,39 @@ use super::row::{Row, Slots};
 use crate::tasks::store::{Result, Settings, Store};
 use crate::tasks::task::{Task, TaskId};
 
-/// A row, with what the store keeps beside its body.
+/// A row, with the columns that the store keeps in addition to its body.
 #[derive(Clone, Debug)]
 pub struct Surveyed {
-    /// The row's id, by its column.
+    /// The row's id, from its column.
     pub id: String,
-    /// The version, by its column.
+    /// The version, from its column.
     pub version: i64,
-    /// The task; if it cannot be understood, why not.
+    /// The task, or the reason why it is unreadable.
     pub task: Result<Task, String>,
-    /// The columns that do not say what the body says.
+    /// The columns that do not match the body.
     pub differs: Vec<&'static str>,
-    /// Who holds the lease on it.
+    /// The holder of its lease.
     pub holder: Option<String>,
-    /// Until when, in milliseconds by the store's clock.
+    /// The expiry of its lease, in milliseconds by the store's clock.
     pub lease_until: Option<i64>,
-    /// True if a result is kept.
+    /// True if a result is stored.
     pub has_output: bool,
 }
 
-/// For operators. Every method only reads.
+/// Read-only queries for operators.
 #[async_trait]
 pub trait Survey: Store {
-    /// Rows in the order of their ids, those after this one, `limit` at most. Each is seen with all that belongs to it
-    /// as it was at one moment.
+    /// Returns up to `limit` rows with ids greater than `after`, in the order of their ids. Each row is
+    /// read with its related data in one snapshot.
     async fn rows(&self, after: &str, limit: usize) -> Result<Vec<Surveyed>>;
 
-    /// Ids that begin like this, of rows and of histories whose row is gone; `limit` at most.
+    /// Returns up to `limit` ids with this prefix, of rows and of histories whose row was deleted.
     async fn ids(&self, beginning: &str, limit: usize) -> Result<Vec<TaskId>>;
 
-    /// Rows whose job may still run, counted by the backend and the identity that they are kept with.
+    /// Returns the number of rows whose job may still run, by backend and stored identity.
     async fn unfinished(&self) -> Result<Vec<Unfinished>>;
 
-    /// What lies beside the rows; of each kind of breach the first hundred.
+    /// Returns the data that belongs to rows; of each kind of violation the first hundred.
     async fn strays(&self) -> Result<Strays>;
 }
 
@@ -48,52 +48,51 @@ pub trait Survey: Store {
 pub struct Unfinished {
     /// The backend's name.
     pub backend: String,
-    /// What the backend was connected to, if that is known.
+    /// The identity of the engine that the backend was connected to, if known.
     pub identity: Option<String>,
-    /// How many rows there are.
+    /// The number of rows.
     pub count: i64,
-    /// The first and the last of their ids.
+    /// The smallest and the largest of their ids.
     pub ids: [String; 2],
 }
 
-/// Only a row with a due time can have a job that runs; an index holds those rows alone.
+/// Only a row with a due time can have a running job; an index contains those rows alone.
 pub(super) const UNFINISHED: &str = "SELECT of_backend, identity, count(*), min(id), max(id) FROM tasks
      WHERE due_at IS NOT NULL AND of_backend IS NOT NULL GROUP BY of_backend, identity ORDER BY of_backend, identity";
 
-/// What lies beside the rows.
+/// The data that belongs to rows, and its violations.
 #[derive(Clone, Debug, Default)]
 pub struct Strays {
-    /// Lines of other tables, by the table's name, that belong to no task.
+    /// Records of other tables, by the table's name, that belong to no task.
     pub orphans: Vec<(&'static str, String)>,
-    /// The groups that are watched: backend, key, by whom and until when.
+    /// The leased groups: backend, key, holder and expiry.
     pub groups: Vec<(String, String, String, i64)>,
-    /// Tasks whose history tells of a version that their row has not reached: task, told, reached.
+    /// Tasks whose history is ahead of their row: task, version in the history, version of the row.
     pub ahead: Vec<(String, i64, i64)>,
-    /// Sessions, by the beginning of their nonces, that hold something for a task of which there is neither row nor
-    /// history.
+    /// Sessions, by nonce prefix, with state for a task that has neither a row nor a history.
     pub held: Vec<(String, String)>,
-    /// Sessions whose settings cannot be understood.
+    /// Sessions with unreadable settings.
     pub unreadable_sessions: Vec<String>,
-    /// How many rows hold each slot.
+    /// The number of rows in each slot.
     pub slots: Vec<(String, i64)>,
-    /// Notices that cannot be understood, and the others with the moment at which they are due.
+    /// Unreadable notices, and the others with their due time.
     pub notices: Vec<OwedNotice>,
-    /// Tasks of whose history an entry cannot be understood, and why not.
+    /// Tasks with an unreadable history entry, and the reason.
     pub unreadable_entries: Vec<(String, String)>,
-    /// When the first entry of any history was written.
+    /// When the oldest entry of all histories was written.
     pub first_entry: Option<i64>,
 }
 
-/// A notice that a receiver is owed.
+/// A notice to be sent to a receiver.
 #[derive(Clone, Debug)]
 pub struct OwedNotice {
     /// The notice's id.
     pub id: String,
-    /// Whom it is for.
+    /// The receiver.
     pub receiver: String,
     /// When it may be sent, in milliseconds by the store's clock.
     pub due_at: i64,
-    /// If it cannot be understood, why not.
+    /// The reason why it is unreadable, if it is.
     pub unreadable: Option<String>,
 }
 
@@ -104,20 +103,21 @@ impl OwedNotice {
     }
 }
 
-/// Tables whose lines belong to tasks.
+/// Tables whose records belong to tasks.
 pub(super) const BESIDE: [&str; 3] = ["slots", "outputs", "once"];
 
-/// How much of a nonce is shown: whoever knows all of it could take the session for theirs.
+/// Length of the nonce prefix that is shown: the whole nonce would allow its reader to take over the
+/// session.
 const NONCE_SHOWN: usize = 8;
 
-/// How many entries are read at a time.
+/// Number of entries per page.
 pub(super) const PAGE: usize = 1_000;
 
-/// Of a kind of breach, how many are told.
+/// Maximum number of findings of one kind.
 pub(super) const TOLD: usize = 100;
 
 impl Strays {
-    /// Takes in an entry of a task's history.
+    /// Checks an entry of a task's history.
     pub(super) fn entry(&mut self, task: String, what: &str) {
         if let Err(error) = super::entry::transition(what)
             && self.unreadable_entries.len() < TOLD
@@ -126,7 +126,7 @@ impl Strays {
         }
     }
 
-    /// Takes in what a session has set, and gives the tasks for which it holds something.
+    /// Checks the settings of a session, and returns the tasks for which it has state.
     pub(super) fn session(&mut self, nonce: &str, settings: &str) -> Vec<(String, TaskId)> {
         let shown: String = nonce.chars().take(NONCE_SHOWN).collect();
         match taskbridge_sdk::from_json::<Settings>(settings.as_bytes()) {
@@ -159,7 +159,7 @@ impl From<Option<String>> for Cell {
     }
 }
 
-/// The columns that repeat what the body says, in the order in which a survey selects them.
+/// The columns that repeat the body, in the order in which a survey selects them.
 pub(super) const COLUMNS: [&str; 15] = [
     "owner",
     "tool",
@@ -178,8 +178,8 @@ pub(super) const COLUMNS: [&str; 15] = [
     "slots",
 ];
 
-/// Which columns differ from what the body says. `key` and `text` are how the store keeps names and other texts, and
-/// `slots` are those that the row holds, as they are kept.
+/// Returns the columns that differ from the body. `key` and `text` encode names and other texts as the
+/// store does. `slots` are those that the row has taken, in encoded form.
 pub(super) fn differs(
     id: &str,
     task: &Task,

@@ -1,13 +1,14 @@
-//! [`WriteState`]: whether a store takes writes, as its last ones went. It must not write anything itself.
+//! [`WriteState`]: whether a store accepts writes, according to its last ones. It must not write anything
+//! itself.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How often one reason is logged while writes fail.
+/// Minimum interval between two logs of the same reason while writes fail.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// Whether the last write failed. Both stores keep one.
+/// Whether the last write failed. Both stores have one.
 #[derive(Debug, Default)]
 pub(super) struct WriteState(Mutex<State>);
 
@@ -18,17 +19,17 @@ struct State {
 }
 
 impl WriteState {
-    /// Why the last write failed, in fixed words.
+    /// Returns why the last write failed, as fixed text.
     pub(super) fn failing(&self) -> Option<&'static str> {
         self.0.lock().failing
     }
 
-    /// A write succeeded.
+    /// Records a successful write.
     pub(super) fn succeeded(&self) {
         self.0.lock().failing = None;
     }
 
-    /// A write failed as others will.
+    /// Records a failure that affects all writes.
     pub(super) fn failed(&self, reason: &'static str, error: &impl std::fmt::Display) {
         let mut state = self.0.lock();
         state.failing = Some(reason);

@@ -1,6 +1,6 @@
-//! What is told of tasks to whoever must account for them: who made, ended, read or looked in vain for which. Here it says what
-//! there is to tell; where it is kept, and who asked, is the business of whoever implements [`Audit`]. Without that it is lines
-//! of the log, under the target `audit`. Of a task id only the beginning is shown.
+//! The audit events of tasks: creations, ends, reads and failed lookups. This module defines the events. An
+//! implementation of [`Audit`] adds the caller and stores them. Without one they are lines of the server log
+//! with the target `audit`. Only the beginning of a task id is shown.
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
@@ -8,16 +8,16 @@ use taskbridge_sdk::Timestamp;
 use super::store::{Held, StoreError};
 use super::task::{Outcome, Owner, Task, TaskId};
 
-/// Something to be told of.
+/// An audit event.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A task was made.
+    /// A task was created.
     Created(&'a Task),
-    /// The engine has a task's job.
+    /// The engine accepted a task's job.
     Started(&'a Task),
     /// A task has ended.
     Ended(&'a Task),
-    /// Somebody wants a task cancelled.
+    /// A caller requested the cancellation of a task.
     CancelAsked(&'a Task),
     /// A question was answered.
     Answered {
@@ -26,98 +26,98 @@ pub enum Event<'a> {
         /// The question's key.
         question: &'a str,
     },
-    /// Somebody was given something of a task.
+    /// A caller read data of a task.
     Read {
         /// The task.
         task: &'a Task,
-        /// What they were given.
+        /// The data that was read.
         part: Part<'a>,
     },
-    /// Somebody asked for a task that they do not have. Many of these are somebody who guesses.
+    /// A caller asked for a task that they do not have. Many of these suggest guessing.
     NotFound {
-        /// Who asked.
+        /// The caller.
         owner: &'a Owner,
-        /// For which.
+        /// The requested id.
         id: &'a TaskId,
     },
-    /// Somebody may look at a task, and tried what they may not.
+    /// A caller may read a task, and tried an operation that they may not do.
     Denied {
         /// The task.
         task: &'a Task,
         /// The verb.
         deed: &'static str,
-        /// Why not.
+        /// The reason for the refusal.
         why: &'a str,
     },
-    /// A client has made a task of its own of a question, or has said that it stands elsewhere now.
+    /// A client created a task of its own for a question, or reported a new stage of it.
     ClientTask {
-        /// Whose client.
+        /// The owner that the client acts for.
         owner: &'a Owner,
-        /// The task, and where it stands.
+        /// The client's task, with its stage.
         held: &'a Held,
     },
 }
 
-/// What can be read of a task.
+/// A readable part of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     /// Its result.
     Result,
-    /// What its job printed.
+    /// The output that its job printed.
     Log,
-    /// A file that its job left, by its name.
+    /// A file that its job left, by name.
     Artifact(&'a str),
 }
 
-/// Something that is about to be done.
+/// An operation that is about to be done.
 #[derive(Clone, Copy, Debug)]
 pub enum Wish<'a> {
-    /// A task is to be made.
+    /// A task will be created.
     Call {
         /// The tool.
         tool: &'a str,
-        /// Its arguments, of which no more than a digest may be told.
+        /// Its arguments, which may be recorded only as a digest.
         arguments: &'a serde_json::Value,
     },
-    /// A task is to be cancelled.
+    /// A task will be cancelled.
     Cancel(&'a TaskId),
-    /// A question of a task is to be answered.
+    /// A question of a task will be answered.
     Answer(&'a TaskId),
 }
 
-/// Whoever is told.
+/// A receiver of audit events.
 #[async_trait]
 pub trait Audit: Send + Sync {
-    /// Tells of something. It waits for nothing and cannot fail: what cannot be kept is counted.
+    /// Records an event. It never blocks and cannot fail: an event that cannot be stored is counted.
     fn note(&self, event: Event<'_>);
 
-    /// Comes before something that must not be done untold. Where the config says so, it returns once that is on
-    /// record, and with an error if it cannot be: then nothing is done.
+    /// Announces an operation that must not happen without a record. If the config requires it, it returns
+    /// once the record is written. After an error the operation must not happen.
     ///
     /// # Errors
-    /// If it cannot be put on record.
+    /// If the record cannot be written.
     async fn announce(&self, wish: Wish<'_>) -> Result<(), StoreError>;
 }
 
-/// A store that keeps the lines of the audit log. What they say is not its business.
+/// A store for the lines of the audit log. It must not depend on their content.
 #[async_trait]
 pub trait Lines: Send + Sync {
-    /// The last line, and its number.
+    /// Returns the last line and its number.
     async fn last_line(&self) -> Result<Option<(u64, String)>, StoreError>;
 
-    /// Adds lines under this number and those that follow it: all of them, or none. False if there is a line under one
-    /// of these numbers already, since somebody else was quicker.
+    /// Appends lines with consecutive numbers from `first` on: all of them, or none. Returns false if one of
+    /// the numbers is already in use, because another process was faster.
     async fn add_lines(&self, first: u64, lines: Vec<String>) -> Result<bool, StoreError>;
 
-    /// Lines after this number in their order, `limit` at most.
+    /// Returns at most `limit` lines after this number, in order.
     async fn lines_after(&self, n: u64, limit: usize) -> Result<Vec<(u64, String)>, StoreError>;
 
-    /// Deletes lines from before this moment, the oldest first up to the first that is from later, but never the last.
-    /// Returns how many, at most `limit`.
+    /// Deletes lines from before this time. It starts with the oldest, stops at the first later one, and
+    /// never deletes the last line. Returns their number, at most `limit`.
     async fn forget_lines(&self, before: Timestamp, limit: usize) -> Result<usize, StoreError>;
 }
 
-/// Tells the log alone.
+/// An audit that only writes to the server log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InTheLog;
 
@@ -132,7 +132,7 @@ impl Audit for InTheLog {
     }
 }
 
-/// The line of the log.
+/// Writes the event to the server log.
 pub fn log(event: Event<'_>) {
     match event {
         Event::Created(task) => {

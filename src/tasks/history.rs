@@ -1,10 +1,12 @@
-//! What is kept of each transition of a task: what happened, what it changed, which process wrote it, and the call to an
-//! engine that led to it. Pure: [`transition`] derives it from the row before, the event and the row after.
+//! The history entry of each transition of a task: the event, the changes, the process that wrote them, and
+//! the engine call that caused them. Pure: [`Scribe::transition`] derives it from the row before, the event
+//! and the row after.
 //!
-//! It holds no argument, no result, no answer and no words of an engine or of a job. What can happen without end is
-//! bounded here, so that no task fills a disk: of changes that only say how far a job has come, the first after 1, 2, 4,
-//! 8... seconds of the task's life is kept, and of calls that fail again and again the first eight, the 16th, the 32nd
-//! and so on. Leases, renewals of messages and what a log has printed are no transitions, and neither is who watches.
+//! An entry contains no argument, result or answer, and no text of an engine or a job. This module bounds
+//! what can repeat without end, so that no task fills a disk. Of changes that only report progress, it keeps
+//! the first one after 1, 2, 4, 8... seconds of the task's life. Of repeated failures of a call, it keeps
+//! the first eight, the 16th, the 32nd and so on. Leases, renewals of messages, the size of a log and
+//! watches are not transitions.
 
 use std::time::Duration;
 
@@ -15,26 +17,26 @@ use super::machine::{Event, deadline};
 use super::store::Holder;
 use super::task::{AskedStatus, Job, Outcome, Owner, Task};
 
-/// One transition as it is read back.
+/// A history entry as it is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The version of the row that it made.
+    /// The version of the row that it created.
     pub version: u64,
     /// When it was written, by the store's clock.
     pub at: Timestamp,
-    /// Who wrote it, and what it was.
+    /// The transition and the process that wrote it.
     #[serde(flatten)]
     pub transition: Transition,
 }
 
-/// One transition as it is written.
+/// A transition to write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transition {
-    /// The process that wrote it, as it names itself where it holds leases.
+    /// The process that wrote it, under its holder id.
     pub replica: String,
-    /// What happened, and what changed with it; never empty.
+    /// The event and its changes; never empty.
     pub what: Vec<Fact>,
-    /// The call to an engine that led to it.
+    /// The engine call that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<EngineCall>,
 }
@@ -42,13 +44,13 @@ pub struct Transition {
 /// A call to an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineCall {
-    /// What was asked of it.
+    /// The operation.
     pub to: CallTo,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub ms: u64,
 }
 
-/// What is asked of an engine.
+/// An operation of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the verbs of a backend")]
@@ -60,105 +62,105 @@ pub enum CallTo {
     Answer,
 }
 
-/// One thing that happened to a task.
+/// One event in the life of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// The row was made.
+    /// The row was inserted.
     Created {
-        /// Whose it is.
+        /// The owner.
         owner: Owner,
         /// The tool that was called.
         tool: String,
-        /// The backend that is to run the job.
+        /// The backend that will run the job.
         backend: String,
     },
     /// It waits for a free slot.
     Queued,
     /// This attempt to start was committed, and is about to be sent.
     Attempt(u32),
-    /// It was not sent after all.
+    /// The committed attempt was not sent.
     TakenBack,
-    /// An attempt brought no handle.
+    /// An attempt returned no handle.
     StartFailed {
-        /// Which attempt.
+        /// The number of the attempt.
         attempt: u32,
-        /// How it failed.
+        /// The error kind.
         kind: String,
     },
     /// A search for a job that may have started found none.
     NotFound,
-    /// A search could not be made.
+    /// A search failed.
     FindFailed {
-        /// How it failed.
+        /// The error kind.
         kind: String,
     },
-    /// The engine has the job, under this name.
+    /// The engine accepted the job under this handle.
     Accepted(JobHandle),
-    /// How far the job has come.
+    /// The job's progress.
     Progress(Progress),
-    /// The job cannot be looked at since now.
+    /// Polls of the job fail from now on.
     LooksFail {
-        /// How the look failed.
+        /// The error kind of the failed poll.
         kind: String,
     },
-    /// It can be looked at again.
+    /// Polls of the job succeed again.
     LooksAgain,
-    /// A question was asked, by its key.
+    /// A question with this key was asked.
     Asked(String),
-    /// It went out to a client for the first time.
+    /// The question was sent to a client for the first time.
     Sent(String),
-    /// Somebody answered it.
+    /// A question was answered.
     Answered {
         /// The question's key.
         key: String,
-        /// Whether they said anything, and never what.
+        /// The kind of answer, never its content.
         how: Said,
-        /// Who they are: the owner of their own tasks.
+        /// The person who answered: the owner of their own tasks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Owner>,
     },
-    /// The engine has the answer.
+    /// The engine accepted the answer.
     AnswerTaken(String),
-    /// The engine no longer wanted it.
+    /// The engine no longer needed the answer.
     AnswerTooLate(String),
-    /// The answer could not be handed over.
+    /// The answer could not be delivered to the engine.
     AnswerFailed {
         /// The question's key.
         key: String,
-        /// How often that was tried.
+        /// The number of attempts.
         times: u32,
-        /// How it failed.
+        /// The error kind.
         kind: String,
     },
-    /// The job no longer wants an answer to it.
+    /// The job no longer needs an answer to the question.
     Withdrawn(String),
-    /// Somebody wants the job stopped.
+    /// A client requested cancellation.
     CancelWished,
-    /// The engine took the request to stop.
+    /// The engine accepted the cancellation request.
     CancelTaken,
-    /// It did not.
+    /// The cancellation request failed.
     CancelFailed {
-        /// How often that was tried.
+        /// The number of attempts.
         times: u32,
-        /// How it failed.
+        /// The error kind.
         kind: String,
     },
-    /// An operator wanted what was owed done at once.
+    /// An operator requested an immediate retry of the pending actions.
     RetryWished,
-    /// An operator gave the task up.
+    /// An operator gave up the task; its outcome is unknown.
     OutcomeUnknown,
-    /// `max_wait` or `start_within` is over before the start, or `max_runtime` after it.
+    /// `max_wait` or `start_within` expired before the start, or `max_runtime` after it.
     DeadlinePassed,
-    /// Whoever waited for the answer to a plain call went away.
+    /// The caller of a plain call disconnected.
     CallerGone,
-    /// Nothing is owed to the engine any more.
+    /// No action on the engine is pending any more.
     JobOver,
     /// The client's state is final.
     Ended(Outcome),
 }
 
-/// What somebody did with a question.
+/// The kind of an answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the words of the protocol")]
@@ -168,7 +170,7 @@ pub enum Said {
     Dismissed,
 }
 
-/// An event, with the call to an engine that brought it.
+/// An event with the engine call that produced it.
 #[derive(Clone, Debug)]
 pub struct Happened {
     /// The event.
@@ -184,24 +186,24 @@ impl From<Event> for Happened {
 }
 
 impl Event {
-    /// The event, brought by such a call that took so long.
+    /// Returns the event with the engine call that produced it and the call's duration.
     pub fn after_call(self, to: CallTo, took: Duration) -> Happened {
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         Happened { event: self, call: Some(EngineCall { to, ms }) }
     }
 }
 
-/// Makes transitions, in the name of a process, if any are to be kept.
+/// Builds transitions in the name of a process, if history is kept.
 #[derive(Clone, Debug)]
 pub struct Scribe {
-    /// Who this is.
+    /// The holder id of this process.
     pub replica: Holder,
-    /// Whether transitions are kept at all.
+    /// Whether history is kept.
     pub keeps: bool,
 }
 
 impl Scribe {
-    /// The birth of a row.
+    /// Returns the transition of an insert.
     pub fn born(&self, task: &Task) -> Option<Transition> {
         let created = Fact::Created {
             owner: task.owner.clone(),
@@ -218,7 +220,8 @@ impl Scribe {
         self.signed(what, None)
     }
 
-    /// What a write is that made `after` of `before`; `said` is [`said`] of the event and `before`.
+    /// Returns the transition of a write from `before` to `after`; `said` is the result of [`said`] for the
+    /// event and `before`.
     pub fn transition(
         &self,
         before: &Task,
@@ -238,7 +241,8 @@ impl Scribe {
     }
 }
 
-/// What an event says by itself, to a row that is like this before it. What it changes is told by the rows.
+/// Returns the fact that an event itself contributes, given the row before it. The other facts follow from
+/// comparing the rows.
 pub fn said(before: &Task, event: &Event) -> Option<Fact> {
     Some(match event {
         Event::Unsent => Fact::TakenBack,
@@ -293,7 +297,8 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
     })
 }
 
-/// All that is kept of a write: what the event said, and what the rows differ in. Nothing, if they do not differ.
+/// Returns all facts of a write: the one of the event, and the differences of the rows. Empty if the rows
+/// are equal.
 fn facts(before: &Task, said: Option<Fact>, after: &Task) -> Vec<Fact> {
     if before == after {
         return Vec::new();
@@ -313,7 +318,7 @@ fn facts(before: &Task, said: Option<Fact>, after: &Task) -> Vec<Fact> {
         }
         (Job::Open { .. }, Job::Open { .. }) => {}
         (_, Job::Open { handle, .. }) => facts.push(Fact::Accepted(handle.clone())),
-        // A job that was accepted and has ended by the time that it was told of.
+        // The job was accepted and has already ended when the event is processed.
         (Job::Pending { .. } | Job::Starting { .. }, Job::Closed { handle: Some(handle) }) => {
             facts.push(Fact::Accepted(handle.clone()));
         }
@@ -351,18 +356,18 @@ fn facts(before: &Task, said: Option<Fact>, after: &Task) -> Vec<Fact> {
     facts
 }
 
-/// True for the 1st to the 8th, the 16th, the 32nd and so on.
+/// Returns true for the 1st to the 8th, the 16th, the 32nd and so on.
 fn is_told(times: u32) -> bool {
     times <= 8 || times.is_power_of_two()
 }
 
-/// In which stretch of its life a task was when it last changed: each is as long as all before it together.
+/// Returns the age bucket of a task's last change. Each bucket is as long as all earlier ones together.
 fn stage(task: &Task) -> u32 {
     let age = task.changed_at.since(task.created_at).as_secs();
     u64::BITS - age.leading_zeros()
 }
 
-/// Which search for the job the next one is.
+/// Returns the number of the next search for the job.
 fn searches(task: &Task) -> u32 {
     match &task.job {
         Job::Starting { sought, .. } => sought.map_or(0, |sought| sought.times) + 1,
@@ -382,7 +387,7 @@ fn was_never_out(task: &Task, key: &str) -> bool {
     task.questions.iter().any(|asked| asked.key == key && asked.delivery.is_none())
 }
 
-/// A kind of error in one word.
+/// Returns the name of an error kind.
 fn word(kind: ErrorKind) -> String {
     let word = match kind {
         ErrorKind::Rejected => "rejected",

@@ -1,5 +1,5 @@
-//! The one way to change a row: read, [`machine::next`], compare-and-set, tell the watchers. Both the reconciler and
-//! the verbs of the service go through it.
+//! The task writer: the only way to change a row. It reads the row, calls [`machine::next`], writes with
+//! compare-and-set and notifies the watchers. Both the reconciler and the service operations use it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,74 +20,75 @@ use super::tools::Tools;
 use super::watch::Watch;
 use crate::clock::Clock;
 
-/// The store, with all that must happen around a write.
+/// The store, with all side effects of a write.
 #[derive(Clone)]
 pub struct Ledger {
-    /// Where the rows are.
+    /// The store of the rows.
     pub store: Arc<dyn Store>,
-    /// Who wants to know.
+    /// The watchers within this process.
     pub watch: Watch,
-    /// The time that the machine is told: the store's ([`super::time::StoreTime`]), so that what one process writes is
-    /// due when another finds it.
+    /// The clock of the state machine. It is the store's clock ([`super::time::StoreTime`]), so that due
+    /// times agree between processes.
     pub clock: Arc<dyn Clock>,
     /// The limits of slots.
     pub tools: Arc<dyn Tools>,
-    /// Who is owed notices of what.
+    /// The receivers of notices.
     pub receivers: Arc<dyn Receivers>,
     /// Wakes the reconciler: a row is due, a slot is free, a job is open.
     pub nudge: Arc<Nudge>,
-    /// What becomes history.
+    /// Builds the history entries.
     pub scribe: Scribe,
-    /// Who counts what happens.
+    /// Records metrics.
     pub meter: Arc<dyn Meter>,
-    /// Who is told what must be accounted for.
+    /// Receives audit events.
     pub audit: Arc<dyn Audit>,
 }
 
-/// What the reconciler can be woken for. All of it is hints: a lost one makes it slower by a tick.
+/// The wake-ups of the reconciler. All are hints: a lost one delays the reconciler by one tick.
 #[derive(Debug)]
 pub struct Nudge {
-    /// A row became due, or will be earlier than was known.
+    /// A row became due, or will be due earlier than known.
     pub due: Notify,
     /// A slot became free, or a row began to wait for one.
     pub slot: Notify,
-    /// Another process may have opened jobs, or let go of some.
+    /// Another process may have opened jobs, or released some.
     pub open: Notify,
     /// Jobs that this process opened.
     pub opened: Inbox<Opened>,
-    /// Jobs that are worth a look now.
+    /// Jobs that should be polled now.
     pub looks: Inbox<Look>,
-    /// Receivers are owed something new.
+    /// New notices are pending.
     pub owing: watch::Sender<()>,
-    /// Until when the claiming loop sleeps anyway, in milliseconds since the epoch.
+    /// The planned wake-up time of the claiming loop, in milliseconds since the epoch.
     sleeps_until: AtomicI64,
 }
 
 /// A job that this process opened.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// The group that it is watched in.
+    /// The group in which it is watched.
     pub group: Group,
     /// The job.
     pub job: OpenJob,
-    /// True if the row says of the job that it runs, and nothing more.
+    /// True if the row records only that the job runs.
     pub blank: bool,
 }
 
-/// A job that is worth a look now.
+/// A job that should be polled now.
 #[derive(Clone, Debug)]
 pub enum Look {
-    /// By its row: it was asked to stop, or was given an answer.
+    /// By its row: its cancellation was requested, or it received an answer.
     Task(TaskId),
-    /// By its row: the job is not to be polled any more.
+    /// By its row: the job is no longer polled.
     Over(TaskId),
-    /// By its backend and handle: the engine gave a hint.
+    /// By its backend and handle: the engine sent a hint.
     Job(String, JobHandle),
-    /// The same, told to this process alone: if another watches the job, it is to be told.
+    /// Like `Job`, but only this process received the hint: it must be forwarded if another process watches
+    /// the job.
     Told(String, JobHandle),
 }
 
-/// Things that wait to be fetched, all at once.
+/// A queue that is drained as a whole.
 #[derive(Debug)]
 pub struct Inbox<T> {
     waiting: Mutex<Vec<T>>,
@@ -95,13 +96,14 @@ pub struct Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Puts something in.
+    /// Adds an item.
     pub fn put(&self, thing: T) {
         self.waiting.lock().push(thing);
         self.filled.notify_one();
     }
 
-    /// Waits until something is there, and takes all of it. Dropped while it waits, it loses nothing.
+    /// Waits until the queue has items, and takes all of them. It is cancel-safe: a drop while it waits
+    /// loses nothing.
     pub async fn take(&self) -> Vec<T> {
         loop {
             let things = std::mem::take(&mut *self.waiting.lock());
@@ -134,19 +136,19 @@ impl Default for Nudge {
 }
 
 impl Nudge {
-    /// Wakes the claiming loop if it would sleep past this moment.
+    /// Wakes the claiming loop if it would sleep past this time.
     pub fn due_at(&self, due: Timestamp) {
         if due.as_millis() < self.sleeps_until.load(Ordering::Relaxed) {
             self.due.notify_one();
         }
     }
 
-    /// Notes until when the claiming loop is about to sleep.
+    /// Records until when the claiming loop will sleep.
     pub fn sleeps_until(&self, until: Timestamp) {
         self.sleeps_until.store(until.as_millis(), Ordering::Relaxed);
     }
 
-    /// Wakes everything: another process wrote, and nobody knows what.
+    /// Wakes everything: another process wrote unknown rows.
     pub fn all(&self) {
         self.due.notify_one();
         self.slot.notify_one();
@@ -154,10 +156,11 @@ impl Nudge {
     }
 }
 
-/// How long a write that nobody waits for is put off, so that it shares a commit with one that somebody waits for.
+/// How long a write that nothing waits for is delayed, so that it shares a commit with a write that a caller
+/// waits for.
 const COMPANY: Duration = Duration::from_millis(10);
 
-/// True if a client, or a stream that carries a question to one, has to do with the difference.
+/// Returns true if a client can see the difference, or a stream that carries a question to one.
 fn is_seen(before: &Task, after: &Task) -> bool {
     before.changed_at != after.changed_at
         || before.state != after.state
@@ -165,41 +168,42 @@ fn is_seen(before: &Task, after: &Task) -> bool {
         || before.last_note() != after.last_note()
 }
 
-/// True if the row keeps nothing that a look at its job could have told, but that it runs.
+/// Returns true if the row keeps nothing from polls of its job except that it runs.
 fn is_blank(task: &Task) -> bool {
     let Task { message, progress, notes, printed, questions, trouble, .. } = task;
     let said = message.is_some() || progress.is_some() || printed.is_some() || trouble.is_some();
     !said && notes.is_empty() && questions.is_empty()
 }
 
-/// True if it is known from now on that the engine has the job. One that ends by the very answer to its start is never open.
+/// Returns true if this change is the first that confirms the job in the engine. A job that ends in the
+/// reply to its start is never open.
 fn began(before: &Task, after: &Task) -> bool {
     let opened = matches!(after.job, Job::Open { .. }) && !matches!(before.job, Job::Open { .. });
     opened || (before.handle().is_none() && after.handle().is_some())
 }
 
-/// How much the job is known to have printed.
+/// Returns how many bytes the job is known to have printed.
 fn printed(task: &Task) -> u64 {
     task.printed.map_or(0, |printed| printed.bytes)
 }
 
-/// What became of one attempt to write.
+/// The result of one attempt to write.
 #[derive(Debug)]
 pub enum Commit {
-    /// The row is now this.
+    /// The new row.
     Done(Task),
-    /// Somebody else wrote first.
+    /// Another writer was first.
     Conflict,
-    /// The row would need this slot, which is taken up.
+    /// The row needs this slot, which is full.
     NoSlot(String),
 }
 
 impl Ledger {
-    /// Applies an event to the row as it was read, once. A decision that was stale when it came to the store is made again
-    /// by the store's time.
+    /// Applies an event once, to the row as given. If the store rejects the decision as stale, it is made
+    /// again with the refreshed time.
     ///
     /// # Errors
-    /// If the store cannot be used; nothing was written then, or nobody can tell.
+    /// If the store is unavailable. Nothing was written then, or the outcome is unknown.
     pub async fn commit(
         &self,
         task: &Task,
@@ -211,16 +215,17 @@ impl Ledger {
             return Ok(commit);
         }
         self.clock.refresh().await;
-        // A decision that is stale again is made on the row as it is then.
+        // If the new decision is stale as well, the caller must decide again on the current row.
         Ok(self.decide(task, happened, lease).await?.unwrap_or(Commit::Conflict))
     }
 
-    /// Decides what comes of an event, and writes it. `None` if the decision was stale.
+    /// Computes the effect of an event and writes it. Returns `None` if the decision was stale.
     async fn decide(&self, task: &Task, happened: Happened, lease: Lease<'_>) -> Result<Option<Commit>> {
         let Happened { event, call } = happened;
         let now = self.clock.now();
         let said = history::said(task, &event);
-        // Only a start that is about to be sent needs a free slot. A fact takes its slots even where that overfills them.
+        // Only a start that is about to be sent needs a free slot. A fact takes its slots even if that
+        // exceeds the limit.
         let needs_slots = matches!(event, Event::Intended);
         let step = machine::next(task, event, now);
         if step.task == *task && matches!(lease, Lease::Keep) {
@@ -258,11 +263,11 @@ impl Ledger {
         }
     }
 
-    /// Applies an event for as long as it takes: on a conflict the row is read again and the same event applied to
-    /// what it is now. `None` if the row is gone.
+    /// Applies an event until it succeeds. After a conflict it reads the row again and applies the same
+    /// event. Returns `None` if the row was deleted.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn apply(
         &self,
         mut task: Task,
@@ -273,7 +278,7 @@ impl Ledger {
         loop {
             match self.commit(&task, happened.clone(), lease).await? {
                 Commit::Done(task) => return Ok(Some(task)),
-                // Only Event::Intended needs slots, and it is never applied blindly.
+                // Only `Event::Intended` needs slots, and it never reaches this function.
                 Commit::Conflict | Commit::NoSlot(_) => match self.read(&task.id).await? {
                     Some(fresh) => task = fresh,
                     None => return Ok(None),
@@ -282,20 +287,20 @@ impl Ledger {
         }
     }
 
-    /// Reads a row whoever owns it.
+    /// Reads a row, regardless of its owner.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn read(&self, id: &TaskId) -> Result<Option<Task>> {
         self.store.get(id, None).await
     }
 
-    /// The current moment.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Gives the hints that follow from a write.
+    /// Sends the hints, metrics and audit events that follow from a write.
     fn tell(&self, before: &Task, after: &Task) {
         self.meter.changed(before, after, self.clock.now());
         if before.changed_at != after.changed_at

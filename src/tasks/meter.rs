@@ -1,5 +1,5 @@
-//! [`Meter`]: what the core tells whoever counts, and [`Phase`], where a task stands in words that can be counted by. The
-//! core must not know how anything is counted or shown, and nothing that is decided may depend on it.
+//! The metrics interface of the core: [`Meter`], and [`Phase`], the stage of a task for counting. The core
+//! must not know how metrics are counted or exported, and no decision may depend on them.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use taskbridge_sdk::Timestamp;
 
 use super::task::{Job, Task, TaskState};
 
-/// Whoever counts. What it is told is over: it must not fail, and not take long.
+/// A metrics recorder. It is called after the fact: it must not fail, and must not take long.
 pub trait Meter: Send + Sync {
-    /// A row was changed from the one to the other, now.
+    /// Records that a row changed from `before` to `after`.
     fn changed(&self, before: &Task, after: &Task, now: Timestamp);
 
-    /// Jobs of a backend were looked at so long after they were due for it.
+    /// Records that jobs of a backend were polled `late` after they were due.
     fn looked(&self, backend: &str, late: Duration);
 }
 
-/// Nobody counts.
+/// A recorder that discards everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Unmetered;
 
@@ -26,30 +26,30 @@ impl Meter for Unmetered {
     fn looked(&self, _backend: &str, _late: Duration) {}
 }
 
-/// Where a task stands for as long as anything is owed for it. Stores count rows by it ([`super::store::Tally`]), in words of
-/// their own queries, and the suite of stores holds those against [`Phase::of`].
+/// The phase of a task that has pending work. Stores count rows by phase ([`super::store::Tally`]) with
+/// their own queries. The behaviour suite of stores compares these counts with [`Phase::of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// It waits for a free slot.
     Queued,
-    /// Nothing was sent to the engine yet, or an attempt is to be made again.
+    /// Nothing was sent to the engine yet, or an attempt is to be retried.
     Pending,
-    /// A start may have been sent, and the engine has not said that it has the job.
+    /// A start may have been sent, and the engine has not confirmed the job.
     Starting,
     /// The engine has the job.
     Running,
-    /// A person is asked.
+    /// The task waits for an answer from a person.
     InputRequired,
-    /// It is over for its client, and the job is not known to have ended.
+    /// The task has ended for its client, and the job is not known to have ended.
     Ending,
 }
 
 impl Phase {
-    /// All of them.
+    /// All phases.
     pub const ALL: [Self; 6] =
         [Self::Queued, Self::Pending, Self::Starting, Self::Running, Self::InputRequired, Self::Ending];
 
-    /// Where a task stands; `None` if nothing is owed for it any more.
+    /// Returns the phase of a task; `None` if it has no pending work.
     pub fn of(task: &Task) -> Option<Self> {
         Some(match (&task.state, &task.job) {
             (_, Job::Closed { .. }) => return None,
@@ -62,7 +62,7 @@ impl Phase {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the phase.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -74,7 +74,7 @@ impl Phase {
         }
     }
 
-    /// The phase of this name.
+    /// Returns the phase with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|phase| phase.as_str() == name)
     }

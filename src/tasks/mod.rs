@@ -1,7 +1,7 @@
-//! The core: durable tasks over jobs. It knows what a task is ([`task`]), how one moves ([`machine`]), where rows
-//! live ([`store`], as a trait), and does what is owed ([`reconciler`]); [`service`] has the verbs that every
-//! protocol generation speaks. It must not know a protocol, a transport, a database or an engine: it imports the
-//! sdk and the clock, and nothing else of ours.
+//! The core: durable tasks over jobs. [`task`] defines the row of a task, and [`machine`] its state machine.
+//! [`store`] defines the storage traits. [`reconciler`] runs the pending actions, and [`service`] has the
+//! operations that every protocol generation uses. The core must not depend on a protocol, a transport, a
+//! database or an engine. It imports only the sdk and the clock.
 
 pub mod asking;
 pub mod audit;

@@ -1,6 +1,7 @@
-//! Notices: what those are owed who want to hear that a task ended or asks, and do not poll. They follow from a change
-//! of a row alone, and are written with it, so that none is owed that did not happen and none that happened is forgotten.
-//! It must not know how a notice is written or sent.
+//! Notices: messages to receivers that a task has ended or asks a question, for consumers that do not poll.
+//! They derive from a change of a row alone and are written in its transaction. So no notice is sent for a
+//! change that did not happen, and no change lacks its notice. This module must not depend on how a notice
+//! is stored or sent.
 
 use std::fmt;
 
@@ -10,22 +11,22 @@ use taskbridge_sdk::Timestamp;
 
 use super::task::{Asked, AskedStatus, Outcome, Task, TaskId};
 
-/// Something that receivers can want to hear of.
+/// An event type that receivers can subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Occasion {
     /// A task has ended.
     Ended,
-    /// A task asks something.
+    /// A task asks a question.
     Asks,
 }
 
 /// The receivers of the config that is in force, as the core sees them.
 pub trait Receivers: Send + Sync {
-    /// The names of those that want to hear of this.
+    /// Returns the names of the receivers that subscribe to this.
     fn wanting(&self, tool: &str, occasion: Occasion) -> Vec<String>;
 }
 
-/// Nobody wants to hear of anything.
+/// No receivers.
 pub struct Nobody;
 
 impl Receivers for Nobody {
@@ -34,14 +35,14 @@ impl Receivers for Nobody {
     }
 }
 
-/// What one receiver is owed.
+/// A notice for one receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The same however often it is sent; nobody can tell the task's id from it.
+    /// The message id. It is the same for every attempt, and the task's id cannot be derived from it.
     pub id: String,
     /// The receiver's name.
     pub receiver: String,
-    /// What happened.
+    /// The event.
     pub news: News,
 }
 
@@ -52,20 +53,20 @@ pub struct News {
     pub task: TaskId,
     /// Its tool.
     pub tool: String,
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// It ended like this.
+    /// The task ended with this outcome.
     Ended(Outcome),
-    /// It asks the question of this key.
+    /// The task asks the question with this key.
     Asks(String),
 }
 
@@ -76,7 +77,7 @@ impl fmt::Debug for News {
     }
 }
 
-/// What is owed once a row is as it is `after`; `before` is what it was, if it was there.
+/// Returns the notices that a change of a row causes. `before` is the earlier row, or `None` for a new one.
 pub fn owed(before: Option<&Task>, after: &Task, receivers: &dyn Receivers) -> Vec<Notice> {
     let mut notices = Vec::new();
     let mut owe = |occasion, at, what: &dyn Fn() -> What| {
@@ -88,7 +89,7 @@ pub fn owed(before: Option<&Task>, after: &Task, receivers: &dyn Receivers) -> V
     if let (Some(outcome), true) = (after.outcome(), before.is_none_or(|before| !before.has_ended())) {
         owe(Occasion::Ended, after.ended_at.unwrap_or(after.changed_at), &|| What::Ended(outcome));
     }
-    // Questions are only ever added, and a key is never used again.
+    // Questions are only appended, and a key is never reused.
     let known = before.map_or(0, |before| before.questions.len());
     let is_new = |asked: &&Asked| asked.status == AskedStatus::Open && !after.has_ended();
     for asked in after.questions.iter().skip(known).filter(is_new) {
@@ -98,8 +99,8 @@ pub fn owed(before: Option<&Task>, after: &Task, receivers: &dyn Receivers) -> V
 }
 
 impl News {
-    /// A name that is the same wherever and however often it is made. A task's id has 160 random bits, which a digest of
-    /// it does not tell.
+    /// Returns a deterministic id. A task's id has 160 random bits, so it cannot be recovered from the
+    /// digest.
     fn id(&self) -> String {
         let what = match &self.what {
             What::Ended(_) => "ended".to_owned(),

@@ -1,24 +1,26 @@
-//! How often to look: pure. Quick at first, then spaced by the job's age and by how long its tool usually takes.
+//! Poll intervals: short at first, then based on the job's age and the usual duration of its tool's
+//! jobs. Pure.
 
 use std::time::Duration;
 
 use taskbridge_sdk::JobHandle;
 
-/// The bounds of looking.
+/// The bounds of the poll interval of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// The shortest time between two looks at a job.
+    /// The shortest interval.
     pub quickest: Duration,
-    /// The longest.
+    /// The longest interval.
     pub slowest: Duration,
 }
 
 impl Pace {
-    /// The time from one look at a job to the next.
+    /// Returns the time until the next poll of a job.
     ///
-    /// A tenth of its age, so that the end is seen with a tenth of delay at most; but where its tool usually takes
-    /// much longer, half of what is left until shortly before that end, and around that end a tenth of the usual
-    /// time at most. Spread by a tenth either way, by the handle, so that jobs started together drift apart.
+    /// This is a tenth of the job's age, so that its end is seen with a delay of at most a tenth. If jobs of
+    /// its tool usually take much longer, it is half of the remaining time until shortly before the usual
+    /// end. Around that end, it is at most a tenth of the usual duration. The handle shifts the result by up
+    /// to a tenth either way, so that jobs that started together drift apart.
     pub fn next_look(&self, age: Duration, typical: Option<Duration>, handle: &JobHandle) -> Duration {
         let by_age = age / 10;
         let wait = match typical {
@@ -32,7 +34,8 @@ impl Pace {
         wait.clamp(self.quickest, self.slowest).mul_f64(spread)
     }
 
-    /// What a client is told to wait between two polls: it starts small and grows with the job's age.
+    /// Returns the poll interval that clients should use: a quarter of the time until the usual end, or else
+    /// a fifth of the job's age; between 500 ms and 15 s.
     pub fn poll_interval(&self, age: Duration, typical: Option<Duration>) -> Duration {
         let wait = match typical {
             Some(typical) if age < typical => (typical - age) / 4,

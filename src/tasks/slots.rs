@@ -1,13 +1,14 @@
-//! What the names of slots say of them. What counts them is the store.
+//! The name formats of slots. The store counts the slots.
 
-/// What the name of a slot begins with that counts all jobs of an owner.
+/// Prefix of a slot that counts all jobs of an owner.
 pub const OF_OWNER: &str = "owner:";
-/// What the name of a slot has that counts the jobs of an owner by one tool, between the tool's and the owner's.
+/// Separator between tool and owner in the name of a slot that counts an owner's jobs of one tool.
 pub const OF_OWNER_BY_TOOL: &str = "/owner:";
-/// What the name of a slot begins with that the tools of a group share.
+/// Prefix of a slot that the tools of a group share.
 pub const OF_GROUP: &str = "group:";
 
-/// True if a slot counts what belongs to one owner. Its name says who that is: it is for nobody else's eyes.
+/// Returns true if a slot counts jobs of one owner. Its name contains the owner, so no other owner
+/// may see it.
 pub(super) fn is_of_owner(slot: &str) -> bool {
     slot.starts_with(OF_OWNER) || (slot.starts_with("tool:") && slot.contains(OF_OWNER_BY_TOOL))
 }

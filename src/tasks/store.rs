@@ -1,7 +1,8 @@
-//! Where rows live, as traits. A store keeps and compares; it must not decide anything about a task.
+//! The storage traits for tasks, sessions and leases. A store keeps and compares data; it must not decide
+//! anything about a task.
 //!
-//! Times are compared by the store's own clock, so that processes whose clocks differ agree about leases. Every
-//! method is one transaction: it happens as a whole or not at all, and when it has returned it survives a crash.
+//! The store compares times by its own clock, so that processes with different clocks agree about leases.
+//! Every method is one transaction: it is atomic, and its effect is durable when the method returns.
 
 mod sessions;
 mod writes;
@@ -21,81 +22,86 @@ pub use writes::{
     Attach, Change, Inserted, Lease, MAX_DECISION_AGE, NewTask, Once, Purged, Quota, SlotLimit, Updated,
 };
 
-/// The result of a store's work.
+/// The result of a store operation.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// Why a store could not do its work.
+/// Why a store operation failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be used now (locked, out of reach, out of space). Nothing was written, unless the store is on another
-    /// machine and its answer was lost: then nobody can tell.
+    /// The store is unavailable for now (locked, unreachable, out of space). Nothing was written, with one
+    /// exception: if the store is remote and its reply was lost, the outcome is unknown.
     #[error("the store cannot be used now: {0}")]
     Unavailable(String),
-    /// What it holds cannot be understood, or it refuses what cannot be. Trying again will not help.
+    /// The stored data is invalid, or the store rejects invalid data. A retry does not help.
     #[error("the store is broken: {0}")]
     Broken(String),
-    /// One row cannot be understood. All others can be used, and trying again will not help.
+    /// One row cannot be parsed. All other rows are usable, and a retry does not help.
     #[error("{0}")]
     Unreadable(String),
 }
 
-/// A process that holds leases: random, made anew at each start.
+/// The random id of a process that owns leases. Each start creates a new one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder(pub String);
 
 /// Tasks. The behaviour suite (`store::suite`) has a test for every bullet.
 ///
-/// A row that cannot be understood is an error where it is asked for by id; everywhere else it is told to the operator
-/// and left out, so that it keeps no other row from being found.
+/// A row that cannot be parsed is an error in a lookup by id. All other methods report it to the operator
+/// and skip it, so that it hides no other row.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// Adds a row with version 1.
+    /// Inserts a row with version 1.
     ///
-    /// - If `once` names a key that a row of its scope already holds, nothing is written and that row comes back. A
-    ///   row that has expired holds no key any more.
-    /// - If the owner has `most_kept` rows that are not deleted, or they and the new row have more bytes than that, nothing is
-    ///   written.
-    /// - If the row holds slots of which one is taken up, or others queue for the same slots, nothing is written.
-    /// - If `attach` names a digest under which an abandoned row is kept, that row comes back as it is, and nothing is
-    ///   written but that the key of `once` stands for it.
-    /// - With `lease`, the row is born leased: nobody else can claim it before the lease runs out.
-    /// - Dropped before it returns, it is still done as a whole or not at all, and before any write to that row that
-    ///   this process begins later.
+    /// - If a row of its scope already has the key in `once`, nothing is written and that row is returned.
+    ///   An expired row no longer has its key.
+    /// - If the owner has `most_kept` rows that are not deleted, nothing is written. The same applies if
+    ///   these rows and the new one exceed the byte limit.
+    /// - If one of the row's slots is full, or other rows queue for the same slots, nothing is written.
+    /// - If an abandoned row has the digest in `attach`, that row is returned unchanged. The only write is
+    ///   that the key of `once` then maps to it.
+    /// - With `lease`, the row is inserted with a lease: no other process can claim it before the lease
+    ///   expires.
+    /// - If the future is dropped before it returns, the insert is still atomic. It completes before any
+    ///   write to that row that this process begins later.
     async fn insert(&self, new: NewTask) -> Result<Inserted>;
 
-    /// One row, by id and reach in one query: a row out of reach, an expired one and none at all look the same.
-    /// Without a reach the row is found whoever owns it, expired or not (for the reconciler).
+    /// Returns one row by id and reach, in one query. A row out of reach, an expired row and a missing row
+    /// give the same result. Without a reach, the owner and the expiry are ignored (for the reconciler).
     async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>>;
 
-    /// The result that was written with the row's end.
+    /// Returns the result that was written when the task ended.
     async fn output(&self, id: &TaskId) -> Result<Option<Output>>;
 
-    /// The same, unless it is kept in more bytes than these; then only how many they are, and it is not read.
+    /// Returns the result, unless it is stored in more than `most` bytes. In that case only its size is read
+    /// and returned.
     async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found>;
 
-    /// An owner's rows that have not expired, newest first, `limit` at most, those after `after` in that order.
+    /// Returns at most `limit` rows of an owner that have not expired, newest first, starting after `after`.
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>>;
 
-    /// The rows of a session ([`super::task::Origin::session`]) that have not ended, oldest first.
+    /// Returns the rows of a session ([`super::task::Origin::session`]) that have not ended, oldest first.
     async fn of_session(&self, session: &str) -> Result<Vec<Task>>;
 
-    /// Writes the row if its version still is `task.version`, and raises the version by one.
+    /// Writes the row if its version is still `task.version`, and increments the version.
     ///
-    /// - An output is kept with it; if one was kept before, that one stays.
-    /// - If the row holds slots now and did not before, and one of them is taken up, nothing is written.
-    /// - If the change was decided at another time than the store's clock shows ([`MAX_DECISION_AGE`]), nothing is written.
-    /// - With `Lease::Release` the lease ends if the holder has it; with `Lease::Hold` the holder has it from now on,
-    ///   and it is a conflict if somebody else has it. With `Lease::Keep` it stays as it was.
+    /// - The output is stored with the row. An output that is already stored is not replaced.
+    /// - If the row takes slots with this change and one of them is full, nothing is written.
+    /// - If the change's decision time differs from the store's clock by more than [`MAX_DECISION_AGE`],
+    ///   nothing is written.
+    /// - `Lease::Release` ends the lease if the holder owns it. `Lease::Hold` gives the lease to the holder;
+    ///   if another holder owns it, that is a conflict. `Lease::Keep` leaves it unchanged.
     async fn update(&self, change: Change<'_>) -> Result<Updated>;
 
-    /// Leases rows of a connected backend that are due and not leased, and raises their versions.
+    /// Leases due rows of a connected backend that have no lease, and increments their versions.
     ///
-    /// - Owners are served round-robin, beginning after the request's cursor; of each owner the longest due row first.
-    /// - Rows of another engine under this name are left alone; a row without an identity gets that of the request.
+    /// - Owners are served round-robin, starting after the request's cursor. For each owner, the row that
+    ///   has been due longest comes first.
+    /// - Rows of another engine under the same backend name are skipped. A row without an identity gets the
+    ///   identity in the request.
     async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed>;
 
-    /// Rows of a connected backend that are due and not leased, ordered by due time and id, `limit` at most, those after
-    /// `after` in that order. Nothing is leased.
+    /// Returns at most `limit` due rows of a connected backend that have no lease, ordered by due time and
+    /// id, starting after `after`. Leases nothing.
     async fn list_due(
         &self,
         served: &Served,
@@ -103,43 +109,46 @@ pub trait TaskStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Task>>;
 
-    /// Gives this backend's rows for which something is owed, and which have no identity, the identity that is connected.
-    /// Returns what other identities such rows of this name have, and how many each. Does nothing without an identity.
+    /// Assigns the connected identity to this backend's rows that have pending work and no identity. Returns
+    /// the other identities that such rows of this name have, with the number of rows for each. Does nothing
+    /// without an identity.
     async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>>;
 
-    /// Deletes rows that have expired, and whose job is closed, with all that belongs to them. Returns them, at most
-    /// `limit`. A row has expired when both this time and the store's clock are past its end: a process that was suspended
-    /// while the clock was set back deletes nothing by its old time. Writes nothing where nothing has expired.
+    /// Deletes expired rows whose job is closed, with all related data. Returns them, at most `limit`. A row
+    /// is expired only when both `now` and the store's clock are past its expiry. A process that was
+    /// suspended while the clock was set back therefore deletes nothing by its old time. Writes nothing if
+    /// nothing has expired.
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>>;
 
-    /// For each of these backends, the earliest moment at which an unleased row of it is due or a lease runs out on a row
-    /// that is.
+    /// Returns, for each of these backends, the earliest time at which an unleased row is due or the lease
+    /// on a due row expires.
     async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>>;
 }
 
-/// A backend that this process has connected. A process claims, watches and admits only rows of such a backend: those
-/// with its name whose identity is the same, or not known on either side.
+/// A backend that this process has connected. A process claims, watches and admits only rows of such
+/// backends. A row matches if the names are equal and the identities are equal or one of them is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Its name in the config.
+    /// The backend's name in the config.
     pub backend: String,
-    /// What it is connected to ([`taskbridge_sdk::Backend::identity`]).
+    /// The identity of the connected engine ([`taskbridge_sdk::Backend::identity`]).
     pub identity: Option<String>,
 }
 
 impl Served {
-    /// A backend by its name, connected to something that is not known.
+    /// Creates a backend with this name and an unknown identity.
     pub fn named(backend: impl Into<String>) -> Self {
         Self { backend: backend.into(), identity: None }
     }
 
-    /// True if a row of this backend and identity is for this process.
+    /// Returns true if this process serves rows of this backend and identity.
     pub fn matches(&self, backend: &str, identity: Option<&str>) -> bool {
         let same = || self.identity.as_deref().zip(identity).is_none_or(|(ours, other)| ours == other);
         self.backend == backend && same()
     }
 
-    /// The name under which groups of its jobs are leased: engines that differ are watched independently of each other.
+    /// Returns the name under which groups of its jobs are leased. Different engines are watched
+    /// independently of each other.
     pub fn lease_name(&self) -> String {
         match &self.identity {
             Some(identity) => format!("{} @ {identity}", self.backend),
@@ -148,27 +157,27 @@ impl Served {
     }
 }
 
-/// Which rows to claim.
+/// The parameters of a claim.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
-    /// Whose rows.
+    /// The backend whose rows are claimed.
     pub served: Served,
-    /// The most rows.
+    /// The maximum number of rows.
     pub limit: usize,
     /// The owner that was served last ([`Claimed::cursor`]).
     pub cursor: Option<Owner>,
 }
 
-/// What a claim leased.
+/// The result of a claim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claimed {
-    /// The rows, owners in turn.
+    /// The leased rows, in round-robin order of owners.
     pub tasks: Vec<Task>,
     /// The owner that was served last.
     pub cursor: Option<Owner>,
 }
 
-/// What somebody who asks for a row can get at: the rows of an owner, and those of these tools, whoever owns them.
+/// The rows that a caller can access: the rows of an owner, and all rows of some tools, regardless of owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach<'a> {
     /// The owner.
@@ -178,55 +187,56 @@ pub struct Reach<'a> {
 }
 
 impl<'a> From<&'a Owner> for Reach<'a> {
-    /// No more than an owner's own.
+    /// Returns a reach of the owner's rows only.
     fn from(owner: &'a Owner) -> Self {
         Self { owner, tools: &[] }
     }
 }
 
-/// What there is of a result, where no more than so much is wanted of it.
+/// A stored result, read with a size limit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
-    /// The task ended without one, or has not ended.
+    /// The task ended without a result, or has not ended.
     Nothing,
-    /// All of it.
+    /// The whole result.
     Whole(Output),
-    /// It is kept in so many bytes, which are more.
+    /// The size in bytes of a result that exceeds the limit.
     Longer(usize),
 }
 
-/// The rows that wait for slots. A waiting line is all rows that wait for the same set of slots.
+/// The rows that wait for slots. A queue is all rows that wait for the same set of slots.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// The first row of every waiting line that is of a connected backend and can be read, oldest first.
+    /// Returns the first row of every queue that belongs to a connected backend and can be parsed, oldest
+    /// first.
     async fn heads(&self, served: &[Served]) -> Result<Vec<Task>>;
 
-    /// How many rows of its line wait before this one.
+    /// Returns the number of rows ahead of this one in its queue.
     async fn ahead(&self, task: &Task) -> Result<u64>;
 }
 
-/// The groups that open jobs are watched in. One process at a time watches a group.
+/// The groups in which open jobs are watched. Only one process at a time watches a group.
 #[async_trait]
 pub trait Groups: Send + Sync {
-    /// Leases the groups that have open jobs of these backends and that nobody else holds, and renews those that `holder`
-    /// has. All that it holds now comes back; a group without such jobs is let go. The leases of one group under two
-    /// identities ([`Served::lease_name`]) are independent.
+    /// Leases the groups that have open jobs of these backends and that no other holder has leased, and
+    /// renews the leases of `holder`. Returns all groups that it now has. A group without such jobs is
+    /// released. The leases of one group under two identities ([`Served::lease_name`]) are independent.
     async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>>;
 
-    /// Lets go of this holder's leases on groups.
+    /// Releases this holder's leases on groups.
     async fn leave(&self, holder: &Holder) -> Result<()>;
 
-    /// Lets go of every lease of this holder, on groups, rows and notices.
+    /// Releases all leases of this holder, on groups, rows and notices.
     async fn let_go(&self, holder: &Holder) -> Result<()>;
 
-    /// Ends every lease of the holders that are proven dead. True if there were any. A store that cannot prove it
-    /// leaves them to run out.
+    /// Ends all leases of holders that are proven dead. Returns true if there were any. A store that cannot
+    /// prove it lets the leases expire.
     async fn free_dead(&self) -> Result<bool> {
         Ok(false)
     }
 
-    /// The open jobs of a group whose rows were opened at or after `opened_since`, but for those of an engine with another
-    /// identity.
+    /// Returns the open jobs of a group whose rows were opened at or after `opened_since`, without jobs of
+    /// an engine with another identity.
     async fn open_jobs(
         &self,
         group: &Group,
@@ -234,16 +244,17 @@ pub trait Groups: Send + Sync {
         opened_since: Timestamp,
     ) -> Result<Vec<OpenJob>>;
 
-    /// The open jobs of a group of which somebody wants to know more than how they stand ([`Task::wanted_until`]).
+    /// Returns the open jobs of a group for which a client wants more than the state
+    /// ([`Task::wanted_until`]).
     async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>>;
 }
 
-/// What receivers of notices are owed. It is written with the change that caused it: [`NewTask::notices`],
-/// [`Change::notices`]. A notice that is there already is not written again.
+/// The notices that are pending for receivers. A notice is written with the change that caused it:
+/// [`NewTask::notices`], [`Change::notices`]. A notice that already exists is not written again.
 #[async_trait]
 pub trait Notices: Send + Sync {
-    /// Leases up to `limit` notices for this receiver that are due, the longest due first. Those come again when the
-    /// lease has run out.
+    /// Leases up to `limit` due notices for this receiver, the longest due first. They are returned again
+    /// when the lease has expired.
     async fn take_notices(
         &self,
         receiver: &str,
@@ -252,144 +263,145 @@ pub trait Notices: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Owed>>;
 
-    /// The receiver has it: it is owed no more, whoever holds it.
+    /// Acknowledges a notice: it is no longer pending, even if another holder has its lease.
     async fn strike(&self, notice: &Notice) -> Result<()>;
 
-    /// The receiver does not have it: it is due again after so long. Only its holder can say so.
+    /// Makes the notice due again after `pause`, because the receiver did not accept it. Only its holder can
+    /// do this.
     async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()>;
 
-    /// Forgets what is owed since before a moment, and returns how many notices that were.
+    /// Deletes notices that have been pending since before this time. Returns their number.
     async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize>;
 }
 
-/// Whose notices are forgotten.
+/// The receivers whose notices are deleted.
 #[derive(Clone, Copy, Debug)]
 pub enum Forget<'a> {
-    /// Those for this receiver.
+    /// This receiver.
     Of(&'a str),
-    /// Those for any but these.
+    /// All receivers except these.
     AllBut(&'a [String]),
 }
 
-/// A notice on its way.
+/// A notice that is leased for sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owed {
     /// The notice.
     pub notice: Notice,
-    /// How many times it was leased to be sent, this time included.
+    /// How many times it was leased for sending, including this time.
     pub attempts: u32,
 }
 
-/// What happened to tasks. An entry is written with the change that it tells of ([`Change::transition`],
+/// The history of tasks. An entry is written in the transaction of its change ([`Change::transition`],
 /// [`NewTask::transition`]), or not at all.
 #[async_trait]
 pub trait History: Send + Sync {
-    /// What is kept of a task, oldest first, also once its row is gone.
+    /// Returns the history of a task, oldest first, also after its row was deleted.
     async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>>;
 
-    /// Deletes entries from before this moment, the oldest first. Returns how many, at most `limit`. Writes nothing
-    /// where none is.
+    /// Deletes entries from before this time, the oldest first. Returns their number, at most `limit`.
+    /// Writes nothing if there are none.
     async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize>;
 }
 
-/// How long jobs of a tool usually take.
+/// The usual durations of a tool's jobs.
 #[async_trait]
 pub trait Durations: Send + Sync {
-    /// Remembers one job's duration; the newest hundred of a tool are kept.
+    /// Records the duration of one job. The newest hundred of a tool are kept.
     async fn record(&self, tool: &str, took: Duration) -> Result<()>;
 
-    /// The median of what is remembered.
+    /// Returns the median of the recorded durations.
     async fn typical(&self, tool: &str) -> Result<Option<Duration>>;
 }
 
 /// Secrets that all processes over one store share.
 #[async_trait]
 pub trait Keys: Send + Sync {
-    /// The seal key. If there is none yet, `fresh` becomes it.
+    /// Returns the seal key. If none is stored yet, stores `fresh` as the key.
     async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]>;
 }
 
-/// What time it is for everybody over this store.
+/// The clock that all processes over this store share.
 #[async_trait]
 pub trait Time: Facts {
-    /// The moment by the clock that leases and due times are compared with.
+    /// Returns the time of the clock that leases and due times are compared with.
     async fn now(&self) -> Result<Timestamp>;
 
-    /// Lets no lease last longer than this from now on: for when the clock was set back.
+    /// Shortens every lease to at most `longest` from now. Used when the clock was set back.
     async fn shorten_leases(&self, longest: Duration) -> Result<()>;
 }
 
-/// What a store knows of itself as a whole.
+/// Named values about the store as a whole.
 #[async_trait]
 pub trait Facts: Send + Sync {
-    /// The value under this name.
+    /// Returns the value under this name.
     async fn fact(&self, name: &str) -> Result<Option<String>>;
 
     /// Writes the value under this name.
     async fn set_fact(&self, name: &str, value: &str) -> Result<()>;
 
-    /// The same, if the value is still what it was `before`. False if it is not.
+    /// Writes the value under this name if the current value equals `before`. Returns false if it does not.
     async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool>;
 
-    /// Why writes fail, in fixed words that hold no names: the last write failed, or the writer has stopped. `None` if
-    /// writes succeed.
+    /// Returns why writes fail, as a fixed text without names: the last write failed, or the writer has
+    /// stopped. Returns `None` while writes succeed.
     fn write_failure(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// Hints that somebody else wrote. Any of them may be lost.
+/// Hints that another process wrote. Any hint may be lost.
 #[async_trait]
 pub trait Hints: Send + Sync {
-    /// Waits until another process may have written, and says what. Never resolves where none can. Dropped while it
-    /// waits, it loses nothing.
+    /// Waits until another process may have written, and returns hints about it. Never resolves if the store
+    /// has no such hints. It is cancel-safe: a drop while it waits loses nothing.
     async fn changed_elsewhere(&self) -> Vec<Hint>;
 
-    /// True if the store is made for several processes at once: what a client says to one of them is then kept for the
-    /// others, too, where it matters to them.
+    /// Returns true if several processes can use the store at once. State that a client sends to one of them
+    /// is then stored for the others, where they need it.
     fn is_shared(&self) -> bool {
         false
     }
 }
 
-/// What another process may have written.
+/// The data that another process may have written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Hint {
-    /// Nobody knows what.
+    /// Unknown data.
     Anything,
-    /// A task, of this session if it has one ([`super::task::Origin::session`]).
+    /// A task, with its session if it has one ([`super::task::Origin::session`]).
     Task {
         /// The task.
         id: TaskId,
         /// The session.
         session: Option<String>,
     },
-    /// What a session has set, or that it was ended.
+    /// The settings of a session, or its end.
     Session(String),
 }
 
-/// How much there is, for whoever watches over the server. It is asked for now and then, and must not go along what is over.
+/// Row counts for monitoring. They are read now and then, so they must not scan finished rows.
 #[async_trait]
 pub trait Tally: Send + Sync {
-    /// Counts the rows for which anything is owed, those that are only kept, and what receivers are owed. Rows that cannot be
-    /// understood may be left out.
+    /// Counts rows with pending work, rows that are only kept, and pending notices. Rows that cannot be
+    /// parsed may be left out.
     async fn tally(&self) -> Result<Counts>;
 }
 
-/// How much there is.
+/// Counts of rows and notices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The rows for which anything is owed, by tool and phase, in no order.
+    /// Rows with pending work, by tool and phase, in no order.
     pub live: Vec<(String, Phase, u64)>,
-    /// The rows for which nothing is owed any more, and which are kept for their results.
+    /// Rows without pending work, which are kept for their results.
     pub kept: u64,
-    /// The notices that receivers are owed.
+    /// Pending notices.
     pub owed: u64,
-    /// Since when the first of them is owed.
+    /// Since when the oldest pending notice has been pending.
     pub owed_since: Option<Timestamp>,
 }
 
-/// All that the server needs of a store.
+/// All storage traits that the server needs.
 pub trait Store:
     TaskStore + Queue + Groups + Notices + History + Durations + Sessions + Keys + Time + Facts + Hints + Tally
 {
@@ -412,12 +424,12 @@ impl<
 {
 }
 
-/// A place in an owner's list, to go on from.
+/// A cursor in an owner's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The creation time of the last row seen.
+    /// The creation time of the last row that was returned.
     pub created_at: Timestamp,
-    /// Its id.
+    /// The id of that row.
     pub id: TaskId,
 }
 
@@ -426,21 +438,21 @@ pub struct Position {
 pub struct Group {
     /// The backend.
     pub backend: String,
-    /// The backend's key for it.
+    /// The backend's key of the group.
     pub key: GroupKey,
 }
 
-/// An open job, as far as watching needs it.
+/// The fields of an open job that watching needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenJob {
-    /// The row.
+    /// The id of the row.
     pub id: TaskId,
     /// The tool.
     pub tool: String,
-    /// The engine's name for the job.
+    /// The job's handle.
     pub handle: JobHandle,
-    /// When the engine took it.
+    /// When the engine accepted the job.
     pub started_at: Timestamp,
-    /// The version of the row: what a look sees after this was read may be written over that one.
+    /// The version of the row. A poll that begins after this read may write over that version.
     pub version: u64,
 }

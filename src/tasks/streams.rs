@@ -1,7 +1,7 @@
-//! What the processes over one store must know of each other's streams: which of a session's listening streams are open,
-//! which streams were taken up on another connection, which requests were cancelled, and what was told of a task's notes.
-//! It is kept in the session's row ([`super::store::Settings`]), so that it holds whoever is told of it late. Pure; it
-//! must not know a protocol.
+//! The state of a session's streams that processes over one store share: open listening streams, streams
+//! that were resumed on another connection, cancelled requests, and the last reports on tasks. It is kept in
+//! the session's row ([`super::store::Settings`]), so that a process that reads it late sees it too. Pure;
+//! it must not depend on a protocol.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use taskbridge_sdk::Timestamp;
 
 use super::task::TaskId;
 
-/// For how long a listening stream counts as open without saying so again.
+/// How long a listening stream counts as open without a renewal.
 pub const LISTENS_FOR: Duration = Duration::from_secs(45);
 
-/// How many of each are remembered. What is older matters to nobody any more, as a rule; where it does, a stream stays
-/// open that nobody reads.
+/// The maximum number of entries in each list. An older entry rarely matters; if it does, a stream that has
+/// no reader stays open.
 const MOST: usize = 32;
 
-/// What is known of a session's streams.
+/// The shared state of a session's streams.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Streams {
-    /// The number of the stream that was opened last. Numbers rise, also where what was known is forgotten: none is less
-    /// than the moment at which it was given.
+    /// The number of the newest stream. Numbers increase even after the state was deleted, because each is
+    /// at least the time in milliseconds when it was assigned.
     n: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     listening: Vec<Listening>,
-    /// Streams by name, with the number of the connection on which each was taken up last.
+    /// Resumed streams by name, with the number of the connection that resumed each last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     taken_up: Vec<(String, u64)>,
-    /// Requests by id, and when each was cancelled.
+    /// Requests by id, with the time when each was cancelled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cancelled: Vec<(String, Timestamp)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,73 +42,74 @@ struct Listening {
     until: Timestamp,
 }
 
-/// What a session was told of a task: by a request that waited for it, or by a listening stream that gave way or ended.
+/// The last report to a session on a task: by a request that waited for it, or by a listening stream that
+/// was replaced or ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// The task.
     pub task: TaskId,
-    /// The number of the newest note that was told.
+    /// The number of the newest reported note.
     pub note: Option<u64>,
-    /// Since when the trouble has been that was told last.
+    /// The start time of the last reported engine outage.
     pub trouble: Option<Timestamp>,
-    /// True if it was told that the task is broken.
+    /// True if it was reported that the task is broken.
     pub broken: bool,
-    /// Set if it was a listening stream.
+    /// Set if the report is from a listening stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handed: Option<Handed>,
 }
 
-/// What a listening stream had told beside notes when it gave way or ended.
+/// The state of a listening stream, beyond notes, when it was replaced or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Handed {
     /// The number of the stream.
     #[serde(default)]
     pub n: u64,
-    /// When.
+    /// When the stream was replaced or ended.
     pub at: Timestamp,
-    /// What was there by this moment counted as told.
+    /// The events until this time count as reported.
     pub since: Timestamp,
-    /// A short form of where the task was said to stand.
+    /// A hash of the last reported status.
     pub words: u64,
-    /// The last progress that was reported.
+    /// The last reported progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
 }
 
-/// What happened to a session's streams.
+/// An event of a session's streams.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamNote {
-    /// One was opened: it has the next number.
+    /// A stream was opened. It has the next number.
     Opened {
-        /// Its name, if it is one that was taken up again.
+        /// Its name, if it is a resumed stream.
         taken_up: Option<String>,
-        /// Until when it listens, if it does.
+        /// The end of its lease, if it is a listening stream.
         listens: Option<Timestamp>,
-        /// When.
+        /// When it was opened.
         now: Timestamp,
     },
-    /// The one of this number listens still.
+    /// The listening stream with this number renews its lease.
     Listens {
         /// The number.
         n: u64,
-        /// For so long.
+        /// The end of its lease.
         until: Timestamp,
     },
-    /// The one of this number has ended.
+    /// The stream with this number has ended.
     Closed(u64),
     /// A request was cancelled.
     Cancelled {
         /// Its id, as JSON.
         request: String,
-        /// When.
+        /// When it was cancelled.
         at: Timestamp,
     },
-    /// This was told.
+    /// These reports were made.
     Told(Vec<Told>),
 }
 
 impl Streams {
-    /// The same after this.
+    /// Returns the state after this event.
     #[must_use]
     pub fn with(mut self, note: &StreamNote) -> Self {
         match note {
@@ -137,43 +138,43 @@ impl Streams {
         self
     }
 
-    /// True if nothing is known.
+    /// Returns true if the state is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The number of the stream that was opened last.
+    /// Returns the number of the newest stream.
     pub fn newest(&self) -> u64 {
         self.n
     }
 
-    /// The number of the listening stream that was opened last, of those that are open; 0 if none is.
+    /// Returns the number of the newest open listening stream; 0 if none is open.
     pub fn speaker(&self, now: Timestamp) -> u64 {
         self.listening.iter().filter(|other| other.until > now).map(|other| other.n).max().unwrap_or(0)
     }
 
-    /// True if others than this listen.
+    /// Returns true if any listening stream other than this one is open.
     pub fn others_listen(&self, own: u64, now: Timestamp) -> bool {
         self.listening.iter().any(|other| other.n != own && other.until > now)
     }
 
-    /// Streams by name, with the number of the connection on which each was taken up last.
+    /// Returns the resumed streams by name, with the number of the connection that resumed each last.
     pub fn taken_up(&self) -> impl Iterator<Item = (&str, u64)> {
         self.taken_up.iter().map(|(stream, n)| (stream.as_str(), *n))
     }
 
-    /// Requests by id, and when each was cancelled.
+    /// Returns the cancelled requests by id, with the time of cancellation.
     pub fn cancelled(&self) -> impl Iterator<Item = (&str, Timestamp)> {
         self.cancelled.iter().map(|(request, at)| (request.as_str(), *at))
     }
 
-    /// What was told in other processes.
+    /// Returns the reports of other processes.
     pub fn told(&self) -> impl Iterator<Item = &Told> {
         self.told.iter()
     }
 }
 
-/// Adds to a list of bounded length, in place of those that are `over`.
+/// Appends to a list of bounded length, and removes the entries that match `over`.
 fn push<T>(list: &mut Vec<T>, new: T, over: impl Fn(&T) -> bool) {
     list.retain(|other| !over(other));
     if list.len() >= MOST {
@@ -199,7 +200,7 @@ mod tests {
         let streams = listens(listens(Streams::default(), 1, 10), 1, 20);
         assert_eq!((streams.speaker(at(5)), streams.others_listen(2, at(5))), (2, true));
         assert_eq!(streams.clone().with(&StreamNote::Closed(2)).speaker(at(5)), 1);
-        // The first has not said that it listens still, and so counts as gone; when it says so it is there again.
+        // The first stream has not renewed its lease, so it counts as closed. A renewal opens it again.
         assert!(!streams.others_listen(2, at(10)));
         let streams = streams.with(&StreamNote::Listens { n: 1, until: at(40) });
         assert_eq!((streams.speaker(at(19)), streams.speaker(at(20)), streams.speaker(at(40))), (2, 1, 0));

@@ -1,5 +1,4 @@
-//! A task as it is kept: plain data, written to the store as it stands. Only [`super::machine`] changes the parts
-//! that move; nothing here decides.
+//! A task as the store keeps it: plain data. Only [`super::machine`] changes its state; nothing here decides.
 
 mod asked;
 mod lifetime;
@@ -14,40 +13,41 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use taskbridge_sdk::{GroupKey, JobHandle, JobKey, Note, OnBehalfOf, Progress, Timestamp, Trace};
 
-/// Names a task to its owner. 160 random bits, because without authentication the id is the only secret.
+/// Identifier of a task for its owner. It has 160 random bits, because without authentication the
+/// id is the only secret.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskId(String);
 
-/// Whose task it is. Every look-up by a caller names the owner; somebody else's task is "not found".
+/// Owner of a task. Every lookup by a caller names the owner; another owner's task is "not found".
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Owner(String);
 
 impl TaskId {
-    /// The id made of these random bytes: 32 lower-case base-32 characters.
+    /// Creates an id from these random bytes: 32 lower-case base-32 characters.
     pub fn from_bytes(bytes: [u8; 20]) -> Self {
         Self(data_encoding::BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
     }
 
-    /// An id as a caller sent it. Any text is accepted: one that we never made is simply not found.
+    /// Creates an id from the text of a caller. Any text is accepted: an unknown id is simply not found.
     pub fn from_wire(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The id as callers see it.
+    /// Returns the id as callers see it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl Owner {
-    /// An owner by name.
+    /// Creates an owner by name.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -59,7 +59,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// Shows the beginning only: logs are read by more people than may use the task.
+/// Shows the beginning only: more people read logs than may use the task.
 impl fmt::Debug for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}..", self.0.chars().take(8).collect::<String>())
@@ -72,51 +72,51 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// The durable promise made to a client, and what is still owed to the engine for it.
+/// A task: what the client sees, and the work that is pending at the engine.
 ///
-/// What the client sees (`state`) and what is owed to the engine (`job`, `cancel`, `questions`) are separate: a
+/// The client's view (`state`) and the work at the engine (`job`, `cancel`, `questions`) are separate. A
 /// cancelled task stays due until its job is known to have ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Names the task.
+    /// Identifier of the task.
     pub id: TaskId,
-    /// Whose it is.
+    /// Owner of the task.
     pub owner: Owner,
     /// The tool that was called.
     pub tool: String,
     /// The backend that runs the job.
     pub backend: String,
-    /// The key that the job starts under.
+    /// The idempotency key under which the job starts.
     pub key: JobKey,
     /// Where the call came from, for messages that go back there.
     pub origin: Origin,
-    /// The deadlines and rules that were in force when the task was made.
+    /// The deadlines and rules that were in force when the task was created.
     pub terms: Terms,
-    /// The counted places that the job takes while it may run.
+    /// The slots that the job occupies while it may run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<String>,
-    /// True if the call is to be refused, and not to wait, where one of them is taken up.
+    /// True if the call is refused, instead of queued, when one of the slots is not free.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused_when_full: bool,
-    /// The tasks that the call named, in the order of its parameters' names.
+    /// The tasks that the call refers to, in the order of its parameters' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refers_to: Vec<TaskId>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: Timestamp,
     /// When anything that the client can see last changed.
     pub changed_at: Timestamp,
     /// When the client's state became final.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// What the client sees.
+    /// The client's state.
     pub state: TaskState,
-    /// What the job, or whatever ended the task, last said in one line.
+    /// The last one-line message of the job, or of whatever ended the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How far the job has come.
+    /// The progress of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// The furthest that `progress.done` ever was: what is reported under a progress token never goes back.
+    /// The maximum of `progress.done` so far: reports under a progress token must not go back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub furthest: Option<f64>,
     /// Bytes of the files that the backend keeps of the job until the task expires.
@@ -125,36 +125,37 @@ pub struct Task {
     /// The newest notes of the job, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Noted>,
-    /// How much the job has printed, while somebody wants to know.
+    /// How much the job has printed, while a client wants to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<Printed>,
-    /// Until when somebody wants to know how far the job has come, unless they say so again.
+    /// Until when a client wants to know the job's progress, unless it asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched_until: Option<Timestamp>,
-    /// How the engine stands to this task.
+    /// The state of the job in the engine.
     pub job: Job,
     /// Set when the job is to be stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<Cancelling>,
-    /// All that was ever asked for this task, in order.
+    /// All questions of this task, in order. Old closed ones may be dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Asked>,
-    /// Set while the engine does not serve us.
+    /// Set while the engine is unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
-    /// Set while a deadline of the job is over and no poll of it has succeeded since.
+    /// Set while a deadline of the job has passed and no poll of it has succeeded since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue: Option<Overdue>,
-    /// When an operator wants the open job looked at, out of its group's turn.
+    /// When the open job is to be polled outside its group's schedule, by request of an operator or
+    /// after a hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look_at: Option<Timestamp>,
-    /// Set while nobody has been given the answer to a plain call.
+    /// Set while no client has received the result of a plain call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undelivered: Option<Undelivered>,
-    /// When the reconciler must look at this row again.
+    /// When the reconciler must process this row again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
-    /// Counts the writes of the row; the store compares it.
+    /// Number of writes of the row; the store compares it.
     #[serde(skip)]
     pub version: u64,
 }
@@ -169,22 +170,22 @@ pub struct Noted {
     /// The note.
     #[serde(flatten)]
     pub note: Note,
-    /// When it was first seen, by our clock.
+    /// When it was first seen, by the store's clock.
     pub seen_at: Timestamp,
 }
 
-/// When a task that has not ended expires: 9999-12-31T23:59:59Z.
+/// Expiry of a task that has not ended: 9999-12-31T23:59:59Z.
 pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_000);
 
-/// For so long after its start a job counts as watched without a word: whoever called has just done so.
+/// How long after its start a job counts as watched without a request: its caller has just called.
 pub const NEWLY_STARTED: Duration = Duration::from_secs(60);
 
 /// How much a job has printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Printed {
-    /// How many bytes; 0 where nobody has looked yet.
+    /// Number of bytes; 0 before the first poll.
     pub bytes: u64,
-    /// Until when somebody wants to know, unless they say so again.
+    /// Until when a client wants to know, unless it asks again.
     pub wanted_until: Timestamp,
 }
 
@@ -194,23 +195,24 @@ pub struct Origin {
     /// The nonce of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The token that progress of this task is reported under: a string or an integer.
+    /// The token under which progress of this task is reported: a string or an integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_token: Option<Value>,
     /// The trace that the call belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// Who asked for it: what is done to the job is done on their behalf, whoever does it and whenever, but for what somebody else
-    /// answers or cancels. `None` if that is nobody in particular, and for tasks of versions that did not keep it.
+    /// The person who requested the task. Every process acts on the job on their behalf, at any
+    /// time, except for answers and cancellations by others. `None` for an unidentified caller, and
+    /// for tasks of versions that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_behalf_of: Option<OnBehalfOf>,
 }
 
-/// What the client sees. Ours alone: wire statuses are rendered from it, never stored.
+/// The client's state. It is internal: wire statuses are rendered from it, never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
-    /// Not ended, and nothing is asked.
+    /// Not ended, and no question is open.
     Working,
     /// Not ended, and a question is open.
     InputRequired,
@@ -222,18 +224,18 @@ pub enum TaskState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The job ended well.
+    /// The job succeeded.
     Succeeded,
     /// The job ran and failed, or the engine refused it.
     Failed,
-    /// Somebody cancelled it.
+    /// It was cancelled by a client, an operator or the engine, or a person declined a question.
     Cancelled,
     /// It could not be run or tracked.
     Broken,
 }
 
 impl Outcome {
-    /// The word for it.
+    /// Returns the name of the outcome.
     pub fn as_str(self) -> &'static str {
         match self {
             Outcome::Succeeded => "succeeded",
@@ -244,74 +246,77 @@ impl Outcome {
     }
 }
 
-/// How the engine stands to a task.
+/// The state of a task's job in the engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Job {
-    /// Nothing of it is in the engine.
+    /// No start is at the engine.
     Pending {
         /// What to start.
         spec: Spec,
         /// True while it waits for a slot.
         queued: bool,
-        /// Attempts that the engine turned away without starting.
+        /// Attempts that did not start the job.
         attempts: u32,
-        /// No attempt before this moment.
+        /// No attempt before this time.
         not_before: Timestamp,
     },
     /// An attempt was committed, and its reply is not known here.
     Starting {
         /// What to start.
         spec: Spec,
-        /// Which attempt this is, counted from 1.
+        /// The number of this attempt, counted from 1.
         attempts: u32,
-        /// Set once the job was looked for and nothing settled it.
+        /// Set once the job was searched for without a definite result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sought: Option<Sought>,
-        /// No further look before this moment.
+        /// No further search before this time.
         not_before: Timestamp,
     },
-    /// The engine has it, and it may still run.
+    /// The engine has the job, and it may still run.
     Open {
-        /// The engine's name for it.
+        /// The engine's name for the job.
         handle: JobHandle,
-        /// The group that it is watched in.
+        /// The group that it is polled in.
         group: GroupKey,
-        /// When the engine took it, by our clock.
+        /// When the engine accepted it, by the store's clock.
         started_at: Timestamp,
     },
-    /// It is known to run no more, or not to be ours to follow any longer. The handle still leads to its log.
+    /// The job is known to have ended or not to have started, or it is no longer tracked. The
+    /// handle still gives access to its log.
     Closed {
-        /// The engine's name for it, if it ever had one.
+        /// The engine's name for the job, if it ever had one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         handle: Option<JobHandle>,
     },
 }
 
-/// A search for a job that may have started. Time alone does not count: processes may be away while it passes.
+/// A search for a job that may have started. Elapsed time alone does not count, because all
+/// processes may be down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sought {
     /// When the search began, plus the gaps that do not count as search time.
     pub since: Timestamp,
-    /// How many times it was looked for.
+    /// Number of searches.
     pub times: u32,
 }
 
-/// Failed polls of a job, one of whose deadlines is over. As with [`Sought`], time alone does not count.
+/// Failed polls of a job with a deadline that has passed. As with [`Sought`], elapsed time alone
+/// does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overdue {
     /// When the first of them failed, plus the gaps that do not count as retry time.
     pub since: Timestamp,
-    /// How many failed.
+    /// Number of failed polls.
     pub times: u32,
-    /// No further poll before this moment.
+    /// No further poll before this time.
     pub not_before: Timestamp,
 }
 
-/// What to start: the part of a row that is dropped as soon as the engine has the job.
+/// What to start. The row drops this part as soon as the engine has the job.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
-    /// What to run in the engine, as the config had it when the call was made.
+    /// What to run in the engine, from the config at the time of the call.
     pub target: Value,
     /// The arguments, without the sensitive ones.
     pub arguments: Value,
@@ -329,47 +334,47 @@ impl fmt::Debug for Spec {
     }
 }
 
-/// A wish to stop the job.
+/// A request to stop the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cancelling {
-    /// When it was wished.
+    /// When it was requested.
     pub at: Timestamp,
-    /// True once the engine took the request.
+    /// True once the engine accepted the request.
     pub taken: bool,
-    /// Requests that failed so far.
+    /// Number of failed requests to the engine.
     pub attempts: u32,
-    /// No request before this moment.
+    /// No request to the engine before this time.
     pub not_before: Timestamp,
-    /// On whose behalf the engine is asked, if not on that of whoever asked for the task.
+    /// The person on whose behalf the engine is called; `None` for the person who created the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_behalf_of: Option<OnBehalfOf>,
 }
 
-/// The engine does not serve us.
+/// An outage: the engine is unavailable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trouble {
-    /// Since when.
+    /// When the outage began.
     pub since: Timestamp,
-    /// Why, in words.
+    /// The reason as text.
     pub reason: String,
 }
 
-/// Nobody has been given the answer to a plain call.
+/// A plain call whose result no client has received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Undelivered {
     /// Digest of owner, tool and arguments: an equal call may attach to this task.
     pub digest: String,
-    /// Until when the call that made the task counts as waiting.
+    /// Until when the call that created the task counts as waiting.
     pub waiting_until: Timestamp,
 }
 
 impl Task {
-    /// True if the client's state is final.
+    /// Returns true if the client's state is final.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, TaskState::Ended(_))
     }
 
-    /// How it ended, if it has.
+    /// Returns how the task ended, if it has.
     pub fn outcome(&self) -> Option<Outcome> {
         match self.state {
             TaskState::Ended(outcome) => Some(outcome),
@@ -377,7 +382,7 @@ impl Task {
         }
     }
 
-    /// The engine's name for the job, once it has one.
+    /// Returns the engine's name for the job, once it has one.
     pub fn handle(&self) -> Option<&JobHandle> {
         match &self.job {
             Job::Open { handle, .. } => Some(handle),
@@ -386,12 +391,12 @@ impl Task {
         }
     }
 
-    /// True while the job waits for a slot.
+    /// Returns true while the job waits for a slot.
     pub fn is_queued(&self) -> bool {
         matches!(self.job, Job::Pending { queued: true, .. })
     }
 
-    /// The tasks that must start before this one can.
+    /// Returns the tasks that must start before this one can.
     pub fn unresolved(&self) -> impl Iterator<Item = &TaskId> {
         let spec = match &self.job {
             Job::Pending { spec, .. } => Some(spec),
@@ -400,32 +405,32 @@ impl Task {
         spec.into_iter().flat_map(|spec| spec.unresolved.values())
     }
 
-    /// True while the job takes its slots: from the first attempt until it is known to have ended.
+    /// Returns true while the job occupies its slots: from the first attempt until it is known to have ended.
     pub fn holds_slots(&self) -> bool {
         !self.slots.is_empty() && matches!(self.job, Job::Starting { .. } | Job::Open { .. })
     }
 
-    /// The questions that wait for a person.
+    /// Returns the questions that wait for a person.
     pub fn open_questions(&self) -> impl Iterator<Item = &Asked> {
         self.questions.iter().filter(|asked| asked.status == AskedStatus::Open)
     }
 
-    /// True while somebody wants to know how much the job has printed.
+    /// Returns true while a client wants to know how much the job has printed.
     pub fn log_is_followed(&self, now: Timestamp) -> bool {
         self.printed.is_some_and(|printed| printed.wanted_until > now)
     }
 
-    /// Until when somebody wants to know more of the open job than how it stands: how far it has come, or what it prints.
+    /// Returns until when a client wants more than the state of the open job: its progress or its output.
     pub fn wanted_until(&self) -> Option<Timestamp> {
         self.watched_until.max(self.printed.map(|printed| printed.wanted_until))
     }
 
-    /// The number of the newest note.
+    /// Returns the number of the newest note.
     pub fn last_note(&self) -> Option<u64> {
         self.notes.last().map(|noted| noted.note.n)
     }
 
-    /// One line on where the task stands, for people and models.
+    /// Returns the status as one line for people and models.
     pub fn status_message(&self) -> Option<String> {
         if !self.has_ended() {
             if let Some(trouble) = &self.trouble {

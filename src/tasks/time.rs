@@ -1,9 +1,9 @@
-//! The store's time, told without asking the store each time. Whatever a row says of moments, one process writes and
-//! another compares, and so does the store: all of them must go by one clock, and machines' own clocks differ. It must
+//! The store's time, cached between reads. One process writes the timestamps of a row, and other processes
+//! and the store compare them. All must use one clock, and the clocks of machines differ. This module must
 //! not read the machine's clock.
 //!
-//! Somebody may set the store's clock. It is compared with `CLOCK_BOOTTIME`, and after a leap nothing is
-//! deleted for a while, because a wrong clock is often put right soon.
+//! The store's clock may be set. It is compared with `CLOCK_BOOTTIME`, and after a leap nothing is deleted
+//! for a while, because a wrong clock is often corrected soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,30 +18,30 @@ use tokio_util::sync::CancellationToken;
 use super::store::{Result, StoreError, Time};
 use crate::clock::{Clock, Uptime};
 
-/// An answer that took longer says too little about when it was given.
+/// The maximum round trip of a reading. A slower reply says too little about when it was made.
 const TOO_LATE: Duration = Duration::from_secs(1);
-/// The least difference between the store's clock and the uptime that counts as a leap.
+/// The minimum difference between the store's clock and the uptime that counts as a leap.
 const LEAP: Duration = Duration::from_secs(10);
 /// How long nothing is deleted after a leap.
 const HOLD: Duration = Duration::from_secs(600);
-/// The greatest age of a reading by which anything is deleted.
+/// The maximum age of a reading that allows deletions.
 const FRESH: Duration = Duration::from_secs(60);
 /// How often the time is noted in the store.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
-/// The longest time without a note that is no leap, where uptimes cannot be compared: another machine, or another boot.
+/// The maximum time without a note that is not a leap, if uptimes cannot be compared: another machine, or
+/// another boot.
 const GAP: Duration = Duration::from_secs(300);
-/// The fact that holds the last [`Note`].
+/// The name of the fact that stores the last [`Note`].
 const NOTE: &str = "clock";
 
-/// A clock that shows what the store's clock shows: what that said when it was last asked, and what has passed since
-/// by a clock that nobody can set.
+/// A clock that follows the store's clock: the last reading, plus the elapsed monotonic time.
 pub struct StoreTime {
     store: Arc<dyn Time>,
     uptime: Arc<dyn Uptime>,
     known: Mutex<Known>,
 }
 
-/// What is known of the store's clock.
+/// The cached state of the store's clock.
 #[derive(Clone, Copy)]
 struct Known {
     reading: Reading,
@@ -49,11 +49,11 @@ struct Known {
     held_until: Option<Duration>,
     /// The uptime at which the time was last noted in the store.
     noted: Option<Duration>,
-    /// True from a leap back until leases were shortened.
+    /// True from a leap back until the leases are shortened.
     leapt_back: bool,
 }
 
-/// The store's time at one moment.
+/// A reading of the store's time.
 #[derive(Clone, Copy)]
 struct Reading {
     at: Instant,
@@ -61,7 +61,7 @@ struct Reading {
     time: Timestamp,
 }
 
-/// The store's time at one moment, for processes that start later.
+/// A reading of the store's time, for processes that start later.
 #[derive(Serialize, Deserialize)]
 struct Note {
     boot: String,
@@ -71,20 +71,21 @@ struct Note {
 }
 
 impl StoreTime {
-    /// The time of this store.
+    /// Creates the clock of this store.
     ///
     /// # Errors
-    /// If the store cannot be used: without its time, nothing can be written that others understand.
+    /// If the store is unavailable: without its time, nothing can be written that other processes can
+    /// compare.
     pub async fn of(store: Arc<dyn Time>, uptime: Arc<dyn Uptime>) -> Result<Arc<Self>> {
         let (reading, _) = ask(&*store, &*uptime).await?;
         let known = Known { reading, held_until: None, noted: None, leapt_back: false };
         Ok(Arc::new(Self { store, uptime, known: Mutex::new(known) }))
     }
 
-    /// Compares it with what the last server over this store noted.
+    /// Compares the clock with the last note of any server over this store.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn compare(&self) -> Result<()> {
         let written = self.store.fact(NOTE).await?;
         if let Some(note) = read(written.as_deref()) {
@@ -93,9 +94,10 @@ impl StoreTime {
         Ok(())
     }
 
-    /// Asks again every `tick` until `stop`. While the store is away, time goes on as it was known.
+    /// Reads the store's time every `tick` until `stop`. While the store is unavailable, the clock continues
+    /// from its last reading.
     ///
-    /// After a leap back, leases would last longer by as much. They are shortened to `lease` at most.
+    /// A leap back would extend leases by its length. They are shortened to at most `lease`.
     pub(super) async fn follow(&self, tick: Duration, lease: Duration, stop: &CancellationToken) {
         loop {
             if let Err(error) = self.keep(lease).await {
@@ -110,7 +112,7 @@ impl StoreTime {
         }
     }
 
-    /// Asks the store for its time, and adopts an answer that came in time.
+    /// Reads the store's time, and adopts a reading that arrived in time.
     async fn read(&self) {
         match ask(&*self.store, &*self.uptime).await {
             Ok((reading, took)) if took <= TOO_LATE => self.known.lock().adopt(reading),
@@ -119,7 +121,7 @@ impl StoreTime {
         }
     }
 
-    /// Writes what follows from the time as it is known.
+    /// Writes the note, and shortens leases after a leap back.
     async fn keep(&self, lease: Duration) -> Result<()> {
         let known = *self.known.lock();
         let uptime = self.uptime.uptime();
@@ -135,7 +137,7 @@ impl StoreTime {
         if let Some(note) = note {
             let note = serde_json::to_string(&note).map_err(|error| StoreError::Broken(error.to_string()))?;
             if !self.store.replace_fact(NOTE, written.as_deref(), &note).await? {
-                // Another process noted the time meanwhile: its note is read at the next tick.
+                // Another process noted the time meanwhile. The next tick reads its note.
                 return Ok(());
             }
         }
@@ -145,7 +147,7 @@ impl StoreTime {
 }
 
 impl Known {
-    /// A newer reading takes the place of the last one.
+    /// Replaces the last reading by a newer one, and detects a leap.
     fn adopt(&mut self, reading: Reading) {
         let last = std::mem::replace(&mut self.reading, reading);
         let expected = last.time + reading.uptime.saturating_sub(last.uptime);
@@ -154,8 +156,9 @@ impl Known {
         }
     }
 
-    /// What to note where another process noted that before, or nothing. A process that was slow must not hide a leap
-    /// that others have noted since: where it can be compared, the later time and the longer hold stand.
+    /// Returns the note to write, given the current note of any process; `None` if it needs no change. A
+    /// process that was slow must not hide a leap that others have noted since. If the notes are comparable,
+    /// the later time and the longer hold win.
     fn note(&mut self, boot: String, before: Option<Note>) -> Option<Note> {
         let before = before.filter(|before| before.boot == boot && !boot.is_empty());
         let held_until = self.held_until.max(before.as_ref().and_then(|before| before.held_until));
@@ -169,7 +172,7 @@ impl Known {
         Some(Note { boot, uptime, time, held_until })
     }
 
-    /// A process before this one noted that.
+    /// Compares the clock with the note of an earlier process.
     fn compare(&mut self, note: &Note, boot: &str) {
         let Reading { uptime: up, time: now, .. } = self.reading;
         let is_same_boot = note.boot == boot && !boot.is_empty() && note.uptime <= up;
@@ -195,7 +198,7 @@ impl Known {
         };
         self.leapt_back |= time < expected;
         self.held_until = Some(uptime + HOLD);
-        // So that processes that start later know of it.
+        // Processes that start later must learn of the leap.
         self.noted = None;
         tracing::warn!(
             seconds = by.as_secs(),
@@ -221,18 +224,19 @@ impl Clock for StoreTime {
         let Known { reading, held_until, .. } = *self.known.lock();
         let uptime = self.uptime.uptime();
         let is_held = held_until.is_some_and(|until| uptime < until);
-        // A process that was suspended may have missed that the clock was set.
+        // A suspended process may have missed that the clock was set.
         let is_fresh = uptime.saturating_sub(reading.uptime) <= FRESH;
         (is_fresh && !is_held).then(|| reading.time + reading.at.elapsed())
     }
 }
 
-/// Reads a note. Without one nothing is known of the clock, and nothing is wrong.
+/// Parses a note. Without a note there is nothing to compare, which is not an error.
 fn read(written: Option<&str>) -> Option<Note> {
     written.and_then(|note| serde_json::from_str(note).ok())
 }
 
-/// The store's time in the middle between the question and the answer, and how far these lie apart.
+/// Reads the store's time. Returns the reading, placed halfway between request and reply, and the round-trip
+/// time.
 async fn ask(store: &dyn Time, uptime: &dyn Uptime) -> Result<(Reading, Duration)> {
     let (asked, asked_up) = (Instant::now(), uptime.uptime());
     let time = store.now().await?;
@@ -251,8 +255,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const DAY: Duration = Duration::from_secs(86_400);
 
-    /// What a store answers when it is asked for the time, and how long that takes; what it keeps, and what was asked
-    /// of its leases.
+    /// A scripted store: its time and reply delay, its note, and the lease limits that it received.
     #[derive(Default)]
     struct Answers {
         time: Mutex<(Option<Timestamp>, Duration)>,
@@ -295,7 +298,7 @@ mod tests {
         }
     }
 
-    /// A machine that was started at this moment, and may have been suspended since.
+    /// A machine that started at this moment, and may have been suspended since.
     struct Machine(Instant, Mutex<Duration>, &'static str);
 
     impl Machine {
@@ -318,7 +321,7 @@ mod tests {
         Timestamp::from_millis(1_764_072_600_000)
     }
 
-    /// A store whose clock goes right until it is set.
+    /// A store whose clock is correct until it is set.
     struct Set(Answers, Mutex<(Timestamp, Instant)>);
 
     impl Set {
@@ -326,7 +329,7 @@ mod tests {
             Arc::new(Self(Answers::default(), Mutex::new((began(), Instant::now()))))
         }
 
-        /// What the clock shows.
+        /// Returns the clock's time.
         fn shows(&self) -> Timestamp {
             let (time, at) = *self.1.lock();
             time + at.elapsed()
@@ -363,7 +366,7 @@ mod tests {
         }
     }
 
-    /// Follows the store's clock while something goes on.
+    /// Follows the store's clock while `work` runs.
     async fn followed(time: &StoreTime, work: impl Future<Output = ()>) {
         let stop = CancellationToken::new();
         let work = async {
@@ -405,7 +408,7 @@ mod tests {
         tokio::join!(time.follow(5 * SECOND, SECOND, &stop), look);
     }
 
-    /// Set ahead by three days for five seconds, and back.
+    /// The clock is set ahead by three days for five seconds, and back.
     #[tokio::test(start_paused = true)]
     async fn leap_holds_deletions_for_minutes() {
         let store = Set::new();
@@ -413,7 +416,7 @@ mod tests {
         let work = async {
             wait(100).await;
             store.set(store.shows() + 3 * DAY);
-            // Whoever deletes before the leap was noticed does so by the time before it.
+            // A deletion before the leap is detected uses the time before it.
             assert_eq!(time.settled(), Some(began() + 100 * SECOND));
             wait(5).await;
             assert_eq!(time.now(), began() + 3 * DAY + 105 * SECOND);
@@ -428,7 +431,8 @@ mod tests {
         assert_eq!(*store.0.shortened.lock(), [30 * SECOND], "once, when it was set back");
     }
 
-    /// A process that slept while the clock was set back must not delete by what the clock showed before.
+    /// A process that was suspended while the clock was set back must not delete by the clock's earlier
+    /// time.
     #[tokio::test(start_paused = true)]
     async fn stale_reading_deletes_nothing() {
         let store = Set::new();
@@ -444,8 +448,8 @@ mod tests {
         assert_eq!(time.settled(), Some(time.now()));
     }
 
-    /// A process that was stopped since before the leap notes the time as it knows it, and those that start later know of
-    /// the leap all the same.
+    /// A process that was stopped since before the leap notes its own time. Processes that start later still
+    /// detect the leap.
     #[tokio::test(start_paused = true)]
     async fn slow_process_hides_no_leap() {
         let (store, machine) = (Set::new(), Machine::started("a"));
@@ -463,7 +467,7 @@ mod tests {
         assert_eq!(late.settled(), None);
     }
 
-    /// Its uptime goes on as its clock does.
+    /// Its uptime advances as its clock does.
     #[tokio::test(start_paused = true)]
     async fn suspended_machine_is_no_leap() {
         let (store, machine) = (Set::new(), Machine::started("a"));
@@ -478,8 +482,8 @@ mod tests {
         followed(&time, work).await;
     }
 
-    /// The time of a process that starts on the machine with this uptime when the clock shows so much more than what was
-    /// noted.
+    /// Returns the time of a process that starts on the machine `boot` with the uptime `up`, when the clock
+    /// shows `shows`.
     async fn restarted(boot: &'static str, up: Duration, shows: Timestamp) -> (Arc<StoreTime>, Arc<Set>) {
         let store = Set::new();
         let first = StoreTime::of(store.clone(), Machine::started("a")).await.unwrap();
@@ -494,7 +498,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn restart_compares_with_last_time() {
-        // The clock went on as the machine did, for however long.
+        // The clock advanced as the machine did, for however long.
         let (time, _) = restarted("a", DAY, began() + DAY).await;
         assert!(time.settled().is_some());
         let (time, _) = restarted("a", DAY, began() + 4 * DAY).await;
@@ -512,7 +516,7 @@ mod tests {
         }
     }
 
-    /// A server that is started again soon after a leap goes on holding.
+    /// A server that restarts soon after a leap continues the hold.
     #[tokio::test(start_paused = true)]
     async fn hold_survives_restart() {
         let (store, machine) = (Set::new(), Machine::started("a"));

@@ -1,4 +1,4 @@
-//! What the core asks of the catalog about tools, as a trait, so that it need not know the catalog.
+//! What the core needs to know about tools, as a trait, so that it does not depend on the catalog.
 
 use async_trait::async_trait;
 use taskbridge_sdk::{InputFile, Output, Result};
@@ -9,23 +9,24 @@ use super::task::Spec;
 /// The catalog, as the core sees it.
 #[async_trait]
 pub trait Tools: Send + Sync {
-    /// Opens a stored spec for a start: the arguments with the sensitive ones in place, and the files among them.
+    /// Opens a stored spec for a start. Returns the arguments with the sensitive ones decrypted, and their
+    /// input files.
     ///
     /// # Errors
-    /// `Config` if what is sealed cannot be opened any more.
+    /// `Config` if the sealed arguments can no longer be decrypted.
     fn open(&self, spec: &Spec) -> Result<Opened>;
 
-    /// Checks a job's output against the tool's output schema; the text says what does not fit.
+    /// Validates a job's output against the tool's output schema. The error text names the mismatch.
     async fn judge(&self, tool: &str, output: &Output) -> std::result::Result<(), String>;
 
-    /// The limits that are in force now for these slots; a slot without a limit is left out.
+    /// Returns the limits now in force for these slots. A slot without a limit is left out.
     fn limits(&self, slots: &[String]) -> Vec<SlotLimit>;
 }
 
-/// A spec, opened.
+/// An opened spec.
 pub struct Opened {
     /// The arguments: an object.
     pub arguments: serde_json::Value,
-    /// The files among them.
+    /// The input files in the arguments.
     pub files: Vec<InputFile>,
 }

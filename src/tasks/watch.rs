@@ -1,5 +1,5 @@
-//! "This task changed": hints within one process. A hint may be lost or given for nothing; whoever waits reads the
-//! row before it waits and again after each hint.
+//! Change notifications for tasks within one process. A notification is a hint: it may be lost or spurious.
+//! A waiter reads the row before it waits and again after each hint.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::store::Hint;
 use super::task::{Task, TaskId};
 
-/// Who is interested in what.
+/// The registry of watchers.
 #[derive(Clone, Default)]
 pub struct Watch {
     topics: Arc<Mutex<Topics>>,
@@ -21,18 +21,18 @@ struct Topics {
     tasks: HashMap<TaskId, watch::Sender<u64>>,
     sessions: HashMap<String, Vec<Arc<Inbox>>>,
     followed: HashMap<TaskId, Vec<Arc<Inbox>>>,
-    /// Who is told which sessions other processes have set something for.
+    /// Receives the sessions for which other processes have changed a setting.
     elsewhere: Option<mpsc::UnboundedSender<String>>,
 }
 
-/// What changed of a session's tasks, or of those that are followed.
+/// The changes of a session's tasks, or of the followed tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// These.
+    /// These tasks changed.
     pub tasks: HashSet<TaskId>,
-    /// Perhaps others too: another process wrote, or the session has set something.
+    /// True if other data may have changed too: another process wrote, or the session changed a setting.
     pub others: bool,
-    /// True if nobody knows what: hints may have been missed.
+    /// True if hints may have been missed, so that any task may have changed.
     pub missed: bool,
 }
 
@@ -42,14 +42,14 @@ struct Inbox {
     filled: Notify,
 }
 
-/// Waits for hints about one task.
+/// A subscription to hints about one task.
 pub struct Listener {
     receiver: watch::Receiver<u64>,
     task: TaskId,
     topics: Arc<Mutex<Topics>>,
 }
 
-/// Waits for hints about several tasks: all that a session made, or those that are followed.
+/// A subscription to hints about several tasks: all tasks of a session, or the followed ones.
 pub struct Changes {
     inbox: Arc<Inbox>,
     about: About,
@@ -62,21 +62,21 @@ enum About {
 }
 
 impl Watch {
-    /// Listens to one task from now on.
+    /// Subscribes to one task.
     pub fn listen(&self, task: &TaskId) -> Listener {
         let mut topics = self.topics.lock();
         let sender = topics.tasks.entry(task.clone()).or_insert_with(|| watch::Sender::new(0));
         Listener { receiver: sender.subscribe(), task: task.clone(), topics: Arc::clone(&self.topics) }
     }
 
-    /// Listens to all tasks of a session from now on.
+    /// Subscribes to all tasks of a session.
     pub fn changes(&self, session: &str) -> Changes {
         let inbox = Arc::new(Inbox::default());
         self.topics.lock().sessions.entry(session.to_owned()).or_default().push(Arc::clone(&inbox));
         Changes { inbox, about: About::Session(session.to_owned()), topics: Arc::clone(&self.topics) }
     }
 
-    /// Listens to these tasks from now on.
+    /// Subscribes to these tasks.
     pub fn follow(&self, tasks: impl IntoIterator<Item = TaskId>) -> Changes {
         let inbox = Arc::new(Inbox::default());
         let tasks: HashSet<TaskId> = tasks.into_iter().collect();
@@ -87,19 +87,20 @@ impl Watch {
         Changes { inbox, about: About::Tasks(tasks), topics: Arc::clone(&self.topics) }
     }
 
-    /// Tells those who listen to this task or its session.
+    /// Notifies the subscribers of this task and of its session.
     pub fn changed(&self, task: &Task) {
         self.touched(&task.id, task.origin.session.as_deref());
     }
 
-    /// The sessions that other processes set something for from now on. Whoever asks last is told.
+    /// Returns a receiver of the sessions for which other processes change a setting. Only the receiver of
+    /// the last call is notified.
     pub fn sessions_elsewhere(&self) -> mpsc::UnboundedReceiver<String> {
         let (told, sessions) = mpsc::unbounded_channel();
         self.topics.lock().elsewhere = Some(told);
         sessions
     }
 
-    /// Tells those who want to know of it that another process wrote.
+    /// Forwards a hint that another process wrote to the subscribers.
     pub fn heard(&self, hint: &Hint) {
         match hint {
             Hint::Anything => self.all_changed(),
@@ -107,7 +108,7 @@ impl Watch {
             Hint::Session(session) => {
                 self.session_changed(session);
                 if let Some(told) = &self.topics.lock().elsewhere {
-                    // Nobody is left to be told once the serving of clients has ended.
+                    // The receiver is gone once the serving of clients has ended.
                     let _ = told.send(session.clone());
                 }
             }
@@ -127,7 +128,7 @@ impl Watch {
         }
     }
 
-    /// Tells those who listen to a session that it has set something. They look at everything anew.
+    /// Notifies the subscribers of a session that its settings have changed. They read everything again.
     pub fn session_changed(&self, session: &str) {
         for inbox in self.topics.lock().sessions.get(session).into_iter().flatten() {
             inbox.changed.lock().others = true;
@@ -135,7 +136,7 @@ impl Watch {
         }
     }
 
-    /// Tells everybody: another process wrote, and nobody knows which rows.
+    /// Notifies all subscribers: another process wrote unknown rows.
     fn all_changed(&self) {
         let topics = self.topics.lock();
         for sender in topics.tasks.values() {
@@ -151,9 +152,9 @@ impl Watch {
 }
 
 impl Listener {
-    /// Waits for the next hint; one that was given since the last call counts.
+    /// Waits for the next hint, including hints since the last call.
     pub async fn hint(&mut self) {
-        // The sender lives in the map for as long as anybody listens, so this cannot fail while `self` exists.
+        // The sender stays in the map while a listener exists, so this cannot fail while `self` exists.
         if self.receiver.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -161,7 +162,7 @@ impl Listener {
 }
 
 impl Changes {
-    /// Waits until there are hints, and takes all that were given since the last call. Dropped while it waits, it
+    /// Waits for hints, and takes all hints since the last call. It is cancel-safe: a drop while it waits
     /// loses none.
     pub async fn next(&mut self) -> Changed {
         loop {
@@ -185,7 +186,7 @@ impl Drop for Listener {
 }
 
 impl Changes {
-    /// Follows one more task.
+    /// Subscribes to one more task.
     pub fn take_up(&mut self, task: &TaskId) {
         if let About::Tasks(tasks) = &mut self.about
             && tasks.insert(task.clone())
@@ -195,7 +196,7 @@ impl Changes {
         }
     }
 
-    /// Follows a task no longer. False if it was not followed.
+    /// Unsubscribes from a task. Returns false if it was not subscribed.
     pub fn let_go(&mut self, task: &TaskId) -> bool {
         let About::Tasks(tasks) = &mut self.about else { return false };
         let followed = tasks.remove(task);
@@ -218,7 +219,7 @@ impl Drop for Changes {
     }
 }
 
-/// Takes an inbox off a topic.
+/// Removes an inbox from a topic.
 fn leave<T: Eq + std::hash::Hash>(topics: &mut HashMap<T, Vec<Arc<Inbox>>>, topic: &T, own: &Arc<Inbox>) {
     if let Some(inboxes) = topics.get_mut(topic) {
         inboxes.retain(|inbox| !Arc::ptr_eq(inbox, own));

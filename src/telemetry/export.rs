@@ -1,5 +1,6 @@
-//! [`Exporter`]: sends closed spans to a collector, as OTLP over HTTP in its JSON form (`POST /v1/traces`). It holds nobody up: what
-//! cannot be sent is dropped, and told once. It must not try again, but at the end it sends what is left.
+//! [`Exporter`]: sends closed spans to a collector, as OTLP over HTTP in JSON (`POST /v1/traces`). It never
+//! blocks other work: spans that cannot be sent are dropped, and the first failure is logged. It must not
+//! retry. At shutdown it sends the rest.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,20 +15,20 @@ use tokio::sync::mpsc;
 use super::spans::Closed;
 use crate::config::Traces;
 
-/// Spans that are sent at once.
+/// Maximum number of spans in one request.
 const MOST: usize = 512;
-/// For so long a span waits for others, so that they are sent together.
+/// How long a span waits for others, to be sent in one batch.
 const COMPANY: Duration = Duration::from_millis(500);
-/// How long the collector may take.
+/// Request timeout.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may take to send what is left at the end.
+/// Time limit for sending the rest at shutdown.
 const AT_THE_END: Duration = Duration::from_secs(2);
 
 /// Sends closed spans.
 pub(crate) struct Exporter {
     closed: mpsc::Receiver<Closed>,
     lost: Arc<AtomicU64>,
-    /// What is being sent, so that it is not lost if that is dropped.
+    /// The current batch, kept here so that dropping `run` does not lose it.
     batch: Vec<Closed>,
     client: Client,
     to: reqwest::Url,
@@ -37,10 +38,10 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// One that sends where the config says.
+    /// Creates an exporter with the settings of the config.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the settings are invalid.
     pub(super) fn new(
         traces: &Traces,
         closed: mpsc::Receiver<Closed>,
@@ -48,7 +49,7 @@ impl Exporter {
     ) -> Result<Self, String> {
         let mut client = Client::builder().timeout(PATIENCE).redirect(redirect::Policy::none()).no_proxy();
         if traces.to.scheme() == "http" {
-            // The certificates of this machine are not needed, and there may be none.
+            // The CA certificates of this machine are not needed, and may not exist.
             client = client.tls_certs_only([]);
         }
         let client = client.build().map_err(|error| format!("telemetry.otlp: {error}"))?;
@@ -64,11 +65,11 @@ impl Exporter {
         Ok(Self { closed, lost, batch: Vec::new(), client, to, headers, service, failing: false })
     }
 
-    /// Sends spans as they are closed, until it is dropped.
+    /// Sends spans when they close, until the future is dropped.
     pub(crate) async fn run(&mut self) -> Infallible {
         loop {
             if self.closed.recv_many(&mut self.batch, MOST).await == 0 {
-                // Nobody can close any.
+                // The channel is closed, so no more spans can arrive.
                 std::future::pending::<()>().await;
             }
             let gather = async {
@@ -84,7 +85,7 @@ impl Exporter {
         }
     }
 
-    /// Sends what is left, for a moment.
+    /// Sends the remaining spans, up to a time limit.
     pub(crate) async fn finish(&mut self) {
         let rest = async {
             loop {
@@ -106,7 +107,7 @@ impl Exporter {
         let body = body(&self.service, &self.batch).to_string();
         let request = self.client.post(self.to.clone()).headers(self.headers.clone());
         let sent = request.header("content-type", "application/json").body(body).send().await;
-        // A redirect is not followed, and so no answer either.
+        // Redirects are not followed, so a redirect response is an error.
         let sent = sent.map_err(|error| error.without_url().to_string());
         let sent = sent.and_then(|answer| match answer.status() {
             status if status.is_success() => Ok(()),
@@ -128,7 +129,7 @@ impl Exporter {
     }
 }
 
-/// An `ExportTraceServiceRequest`.
+/// Returns an `ExportTraceServiceRequest`.
 fn body(service: &str, spans: &[Closed]) -> Value {
     let scope = json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")});
     let resource = [("service.name", service), ("service.version", env!("CARGO_PKG_VERSION"))];
@@ -144,7 +145,7 @@ fn attribute(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
-/// A `Span`: ids in hexadecimal, numbers of 64 bits as texts, as OTLP's JSON has them.
+/// Returns a `Span` in OTLP's JSON form: ids in hexadecimal, 64-bit numbers as strings.
 fn written(span: &Closed) -> Value {
     let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
     let began = u128::try_from(span.began.as_millis()).unwrap_or(0) * 1_000_000;

@@ -1,5 +1,5 @@
-//! [`Lines`]: log lines as JSON objects, on which the trace and the task stand by themselves (`trace_id`, `task`), so that one can
-//! look for all lines of either, whatever wrote them.
+//! [`Lines`]: log lines as JSON objects. The trace and the task are at the top level (`trace_id`, `task`), so
+//! that all lines of either can be found.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::trace::{self, Place};
 
-/// Writes such lines.
+/// Formats JSON log lines.
 pub(super) struct Lines(Format<Json>);
 
 impl Default for Lines {
@@ -33,7 +33,7 @@ where
     ) -> fmt::Result {
         let mut line = String::new();
         self.0.format_event(context, Writer::new(&mut line), event)?;
-        // Nearly all lines are in no span.
+        // Fast path: most lines belong to no span.
         if !line.contains("\"span\":") && !line.contains("\"traceparent\":") {
             return writer.write_str(&line);
         }

@@ -1,5 +1,5 @@
-//! What the server says about its own work: lines on standard error, never on standard output, which can belong to
-//! the protocol; and spans to a collector, if the config names one ([`spans`], [`export`]).
+//! Logging and tracing of the server itself. Log lines go to standard error, never to standard output, which
+//! may belong to the protocol. Spans go to a collector, if one is configured ([`spans`], [`export`]).
 
 mod export;
 mod lines;
@@ -24,14 +24,14 @@ use crate::trace::TARGET;
 
 pub(crate) use self::export::Exporter;
 
-/// Spans that can wait to be sent.
+/// Maximum number of closed spans in the export queue.
 const WAITING: usize = 8_192;
 
-/// Begins to write log lines, and to keep spans if they are to be sent: what comes back sends them. `filter` wins over the
-/// config's.
+/// Installs the log writer, and the span recorder if spans are exported. Returns the exporter. `filter`
+/// overrides the config's filter.
 ///
 /// # Errors
-/// If the filter cannot be understood, or nothing can be sent as the config says.
+/// If the filter is invalid, or the export settings are invalid.
 pub(crate) fn begin(
     log: &Log,
     filter: Option<&str>,
@@ -40,7 +40,7 @@ pub(crate) fn begin(
     let text = filter.unwrap_or(&log.filter);
     let filter = EnvFilter::try_new(text).map_err(|error| format!("the log filter \"{text}\": {error}"))?;
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    // To say that nothing can be said would be a panic where standard error is gone.
+    // Reporting a failed write would panic if standard error is closed.
     let lines = lines.log_internal_errors(false);
     let lines = match log.format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
@@ -54,14 +54,14 @@ pub(crate) fn begin(
         Spans::new(closed, lost, traces.sample).with_filter(ours)
     });
     let lines = lines.with_filter(filter.and(filter_fn(says_no_secret)));
-    // It fails only where lines are written already, as in a program that embeds this one.
+    // Fails only if a subscriber is already installed, as in a program that embeds this one.
     let _ = tracing_subscriber::registry().with(spans).with(lines).try_init();
     Ok(exporter)
 }
 
-/// False for what can quote a secret, whatever the filter asks for. AWS's libraries write the id of the key that they found,
-/// and below that whole requests with the tokens of questions. Their warnings print whole answers of the metadata service,
-/// and the adapter reports the same in one line.
+/// Returns false for lines that may contain a secret, for any filter. The AWS libraries log the id of the key
+/// that they found, and at lower levels whole requests with the tokens of questions. Their warnings contain
+/// whole responses of the metadata service; the adapter reports the same in one line.
 fn says_no_secret(line: &Metadata<'_>) -> bool {
     !line.target().starts_with("aws_") || *line.level() <= Level::ERROR
 }

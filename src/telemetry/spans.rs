@@ -1,6 +1,7 @@
-//! [`Spans`]: makes places in traces of the server's own spans, and hands them over once they are closed. A span that names a
-//! `traceparent` goes on from there, whoever made that: a request with its client, an act with the row that it is about, also in
-//! another process. What is told of a span is what [`attribute`] lists, and nothing else: other fields could hold what a caller sent.
+//! [`Spans`]: assigns trace contexts to the server's own spans, and passes closed spans to the exporter. A
+//! span with a `traceparent` continues that trace, across processes: a request continues its client's trace,
+//! an action that of its row. Only the fields in [`attribute`] are exported, because others could contain
+//! data from callers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,16 +20,16 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::clock::{self, Clock, Entropy, System};
 use crate::trace::Place;
 
-/// The longest value of an attribute, in characters.
+/// Maximum length of an attribute value, in characters.
 const LONGEST: usize = 128;
 
-/// The attribute that a field becomes.
+/// Returns the attribute name for a field.
 fn attribute(field: &str) -> Option<&'static str> {
     Some(match field {
         "method" => "rpc.method",
         "verb" => "taskbridge.verb",
         "tool" => "taskbridge.tool",
-        // The beginning of its id, as in the log.
+        // The beginning of the task id, as in the log.
         "task" => "taskbridge.task",
         "backend" => "taskbridge.backend",
         "operation" => "taskbridge.operation",
@@ -37,7 +38,7 @@ fn attribute(field: &str) -> Option<&'static str> {
     })
 }
 
-/// A span that is closed.
+/// A closed span.
 #[derive(Debug)]
 pub(super) struct Closed {
     pub(super) place: Place,
@@ -48,7 +49,7 @@ pub(super) struct Closed {
     pub(super) attributes: Vec<(&'static str, String)>,
 }
 
-/// A span that is open.
+/// An open span.
 struct Open {
     parent: Option<[u8; 8]>,
     began: Timestamp,
@@ -56,19 +57,19 @@ struct Open {
     said: Said,
 }
 
-/// What a span says of itself.
+/// The recorded fields of a span.
 #[derive(Default)]
 struct Said {
     traceparent: Option<String>,
     attributes: Vec<(&'static str, String)>,
 }
 
-/// The layer.
+/// The tracing layer that records spans.
 pub(super) struct Spans {
     closed: mpsc::Sender<Closed>,
-    /// How many were closed while nobody could take them.
+    /// Number of closed spans that were dropped because the queue was full.
     lost: Arc<AtomicU64>,
-    /// The part of the traces that begin here that is kept.
+    /// The sampling rate of traces that start here.
     sample: f64,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -79,7 +80,7 @@ impl Spans {
         Self { closed, lost, sample, clock: System::clock(), entropy: System::entropy() }
     }
 
-    /// A place below this one, or one in a trace that begins here.
+    /// Returns the context of a new span, in the parent's trace or in a new one.
     fn place(&self, parent: Option<Place>) -> Place {
         let span = clock::random(&*self.entropy);
         match parent {
@@ -130,7 +131,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
         }
         let (took, attributes) = (since.elapsed(), said.attributes);
         let closed = Closed { place, parent, name: span.name(), began, took, attributes };
-        // Nothing waits for whoever takes them.
+        // Never waits for the exporter.
         if self.closed.try_send(closed).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! What this backend offers beyond its duty: answers reach jobs, and what jobs print and leave can be read.
+//! Optional abilities of this backend: it can answer questions of jobs, and read their logs and artifacts.
 
 use std::time::Duration;
 

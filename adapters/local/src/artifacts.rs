@@ -1,5 +1,5 @@
-//! The files that a job leaves in `$TASKBRIDGE_ARTIFACTS`: what they are called, and their bytes. No name and no
-//! symbolic link leads out of that folder.
+//! Lists and reads the files that a job leaves in `$TASKBRIDGE_ARTIFACTS`. No name and no symbolic link may
+//! lead outside that folder.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -9,44 +9,46 @@ use std::path::Path;
 
 use taskbridge_sdk::{Artifact, ArtifactData, Error, Result, media_type, one_line, open_below};
 
-/// No more files than this are listed.
+/// Maximum number of files that are listed.
 const MOST: usize = 1000;
 
-/// Folders within folders further down than this are not searched.
+/// Maximum depth of nested folders that are searched.
 const DEEPEST: usize = 16;
 
-/// The most kinds of files that are counted one by one.
+/// Maximum number of kinds of files with their own count.
 const MOST_KINDS: usize = 20;
 
-/// The longest file name extension that is a kind of its own, in bytes.
+/// Longest file name extension that is its own kind, in bytes.
 const LONGEST_KIND: usize = 12;
 
-/// The regular files below a folder.
+/// Regular files below a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// At most 1,000, the largest, by name.
+    /// The largest files, at most 1,000, ordered by name.
     pub(crate) listed: Vec<Artifact>,
-    /// What is not listed, in words.
+    /// Description of what is not listed.
     pub(crate) left_out: Option<String>,
 }
 
-/// Collects files while the folders are walked.
+/// Collector of files during the walk through the folders.
 #[derive(Default)]
 struct Collector {
-    /// The largest so far, the smallest of them first. Of equal sizes, the first names are kept.
+    /// The largest files so far, as a heap with the smallest on top. Among files of equal size, the first
+    /// names are kept.
     largest: BinaryHeap<Reverse<(u64, Reverse<String>)>>,
-    /// Files that are not kept, by kind.
+    /// Number of files that were not kept, by kind.
     kinds: BTreeMap<String, usize>,
     left_out: usize,
-    /// The size of the largest file that is not kept, in bytes.
+    /// Size of the largest file that was not kept, in bytes.
     largest_left_out: u64,
-    /// Files and folders whose names are not UTF-8.
+    /// Number of files and folders whose names are not UTF-8.
     unnamed: usize,
-    /// Folders that are too deep.
+    /// Number of folders that are nested too deeply.
     deep: usize,
 }
 
-/// All regular files below a folder, the largest 1,000 by name, and in words what is left out. What cannot be read is missing.
+/// Lists the regular files below a folder: the largest 1,000, ordered by name, and a description of the rest.
+/// Skips what cannot be read.
 pub(crate) fn list(root: &Path) -> Found {
     let mut collector = Collector::default();
     collector.walk(root, "", 0);
@@ -67,7 +69,8 @@ impl Collector {
     fn walk(&mut self, folder: &Path, prefix: &str, depth: usize) {
         let Ok(entries) = fs::read_dir(folder) else { return };
         for entry in entries.flatten() {
-            // Neither of these follows a link: a linked file is not the job's, a linked folder may lead in circles.
+            // Neither of these follows links: a linked file does not belong to the job, and a linked folder
+            // may create a cycle.
             let (Ok(kind), Ok(metadata)) = (entry.file_type(), entry.metadata()) else { continue };
             if !kind.is_dir() && !kind.is_file() {
                 continue;
@@ -123,7 +126,7 @@ impl Collector {
     }
 }
 
-/// What kind of file it is, by the extension of its name: `.csv`.
+/// Returns the kind of a file by the extension of its name: `.csv`.
 fn kind(name: &str) -> String {
     let extension = Path::new(name).extension().and_then(OsStr::to_str);
     match extension.filter(|extension| extension.len() <= LONGEST_KIND) {
@@ -132,9 +135,9 @@ fn kind(name: &str) -> String {
     }
 }
 
-/// Reads one artifact whole; `None` if there is none of that name.
+/// Reads one artifact completely. Returns `None` if there is no such file.
 pub(crate) fn read(root: &Path, name: &str, max: u64) -> Result<Option<ArtifactData>> {
-    // The folder is the job's too, so that it must not be a link either.
+    // The job can also replace this folder, so it must not be a link either.
     let (Some(folder), Some(own)) = (root.parent(), root.file_name().and_then(OsStr::to_str)) else {
         return Ok(None);
     };
@@ -174,7 +177,7 @@ mod tests {
             assert_eq!(read(&root, name, 99).unwrap(), None, "{name}");
         }
     }
-    /// The limit is on what is listed: no file vanishes without a word.
+    /// The limit applies to the list: the description mentions every file that is not listed.
     #[test]
     fn list_names_what_is_left_out() {
         let dir = tempfile::tempdir().unwrap();

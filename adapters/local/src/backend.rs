@@ -1,4 +1,5 @@
-//! The connected backend: what the server calls. It keeps nothing about jobs, which live in their folders alone.
+//! [`Local`]: the connected backend that the server calls. It must not keep data of jobs, which exist only in
+//! their folders.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,14 +20,14 @@ use crate::order::Order;
 use crate::wakeups::Listener;
 use crate::{environment, identity, launch, observe, sweep};
 
-/// How often old folders are looked for.
+/// Interval between sweeps of old folders.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
 
-/// What the config says, ready for rendering.
+/// Config in the form that rendering needs.
 pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) config_dir: PathBuf,
-    /// What every job finds in its environment.
+    /// Environment that all jobs share.
     pub(crate) environment: BTreeMap<String, String>,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Local {
     pub(crate) jobs: PathBuf,
     pub(crate) program: PathBuf,
     here: Machine,
-    /// The id of the folder that jobs run in.
+    /// Id of the folder that jobs run in.
     identity: String,
     wakeups: Listener,
     last_sweep: Mutex<Instant>,
@@ -69,7 +70,7 @@ impl Local {
         JobDir::new(self.jobs.join(key))
     }
 
-    /// The job as it is now, if a supervisor ever took it.
+    /// Returns the job and its current state, if a supervisor ever claimed it.
     async fn taken(&self, key: &JobKey) -> Result<Option<Started>> {
         let (dir, here) = (self.dir(key.as_str()), self.here.clone());
         let look = move || {
@@ -86,12 +87,12 @@ impl Local {
         if last.elapsed() >= SWEEP_EVERY {
             *last = Instant::now();
             let (jobs, keep) = (self.jobs.clone(), self.setup.config.keep);
-            // Nobody waits for it; what it leaves, the next one takes.
+            // No caller waits for this sweep. The next sweep handles what it leaves.
             drop(tokio::task::spawn_blocking(move || sweep::sweep(&jobs, keep)));
         }
     }
 
-    /// Works in the folder that a handle names; `None` if it is no handle of this backend.
+    /// Runs `work` on the folder of a job. Returns `None` if the handle is not valid for this backend.
     pub(crate) async fn within<T: Send + 'static>(
         &self,
         handle: &JobHandle,
@@ -115,8 +116,8 @@ impl Backend for Local {
         disk(move || Order::check_sources(&files)).await??;
         let launched = launch::launch(&self.program, &dir, &order).await;
         self.sweep_if_due();
-        // A supervisor that could not answer may still have taken the job. If nobody has it now, nobody will: the
-        // only one that could is gone.
+        // A supervisor that could not reply may still have claimed the job. If it is unclaimed now, it stays
+        // so, because the only supervisor that could claim it has ended.
         match (self.taken(&job.key).await?, launched) {
             (Some(started), _) => Ok(started),
             (None, Err(e)) => Err(e),
@@ -143,7 +144,7 @@ impl Backend for Local {
         .map(drop)
     }
 
-    /// A folder whose supervisor lives is left to the sweep.
+    /// Deletes the folder of a job whose supervisor has ended. The sweep deletes the others later.
     async fn forget(&self, handle: &JobHandle) -> Result<()> {
         self.within(handle, |dir| match dir.life()? {
             Life::Left => fs::remove_dir_all(dir.path()),
@@ -153,7 +154,7 @@ impl Backend for Local {
         .map(drop)
     }
 
-    /// Jobs of one machine are looked at together: another machine's are out of reach together.
+    /// Groups jobs by machine, because all jobs of another machine become unreachable together.
     fn group(&self, handle: &JobHandle) -> GroupKey {
         GroupKey::new(handle::parse(handle).map(|(machine, _)| machine.host).unwrap_or_default())
     }
@@ -199,7 +200,7 @@ impl Backend for Local {
     }
 }
 
-/// Touches the disk, where that holds nobody up: a read takes microseconds, until the disk stalls.
+/// Runs disk access on a blocking thread. A read takes microseconds, unless the disk stalls.
 pub(crate) async fn disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(|e| cut_short().caused_by(e))
 }

@@ -1,12 +1,12 @@
-//! What is wrong with a target, found offline. Whether the program exists is not asked: that is the machine's state,
-//! not the config's.
+//! Offline checks of a target. They must not check whether the program exists: that depends on the machine,
+//! not on the config.
 
 use taskbridge_sdk::{CommandArgument, Problem, Templates};
 
 use crate::config::Target;
 use crate::job_dir;
 
-/// All that is wrong with a target for a tool with these parameters.
+/// Returns all problems of a target for a tool with these parameters.
 pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {
     let templates = Templates::new();
     let ours: Vec<&str> = job_dir::NAMES.into_iter().chain(["arguments", "caller"]).collect();
@@ -42,7 +42,7 @@ pub(crate) fn check(target: &Target, parameters: &[&str]) -> Vec<Problem> {
     problems
 }
 
-/// Every template of a target, with the field it stands in.
+/// Returns every template of a target, with the path of its field.
 pub(crate) fn each_template(target: &Target) -> impl Iterator<Item = (String, &str)> {
     let command = CommandArgument::templates("command", &target.command);
     let env = target.env.iter().map(|(name, value)| (format!("env.{}", name.as_str()), value.as_str()));

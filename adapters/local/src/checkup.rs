@@ -1,5 +1,5 @@
-//! What `taskbridge doctor` is told of this machine: whether jobs can be kept and supervised, and whether the programs and
-//! folders that targets name are there. It must not run any of them.
+//! Self-check of this machine for `taskbridge doctor`: whether jobs can be stored and supervised, and whether
+//! the programs and folders of targets exist. It must not run any of them.
 
 use std::path::{Path, PathBuf};
 
@@ -36,18 +36,18 @@ impl Checkup for Local {
     }
 }
 
-/// What is wrong, and how it is mended.
+/// Description of the fault, and how to fix it.
 type Wrong = (String, &'static str);
 
-/// Where a target's program and folder must be.
+/// Required locations of a target's program and working directory.
 struct Places {
-    /// As the target has it, and where it may be.
+    /// The program as written in the target, and its possible paths.
     program: (String, Vec<PathBuf>),
     folder: Option<PathBuf>,
 }
 
 impl Local {
-    /// What a call decides is left out.
+    /// Returns the locations of a target. Omits those that depend on the arguments of a call.
     fn places(&self, ToolTarget { target, .. }: &ToolTarget) -> Result<Places, Wrong> {
         let target: Target = serde_json::from_value(target.clone())
             .map_err(|error| (error.to_string(), "`taskbridge check` says what its target must hold"))?;

@@ -1,4 +1,4 @@
-//! The environment that jobs are given. This is the only place of the adapter that reads the server's own.
+//! The environment of jobs. No other module of the adapter may read the server's own environment.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use taskbridge_sdk::{Error, Result};
 
 use crate::config::Config;
 
-/// What a job finds programs with, if the config does not say.
+/// Default `PATH` of a job.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The prefix of the variables that tell a job about itself.
+/// Prefix of the variables that describe the job to itself.
 const OURS: &str = "TASKBRIDGE_";
 
-/// The name of an environment variable that a config may set.
+/// Name of an environment variable that a config may set.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String", extend("pattern" = "^(?!TASKBRIDGE_)[^=]+$"))]
 pub struct VariableName(String);
 
 impl VariableName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,7 +45,7 @@ impl TryFrom<String> for VariableName {
     }
 }
 
-/// What every job of a backend is given, its own variables apart.
+/// Returns the environment that all jobs of a backend share, without the variables of each job.
 pub(crate) fn of(config: &Config) -> Result<BTreeMap<String, String>> {
     let mut variables = BTreeMap::from([("PATH".to_owned(), PATH.to_owned())]);
     for name in &config.pass_env {
@@ -77,7 +77,7 @@ mod tests {
         let config = |value| serde_json::from_value::<Config>(value).unwrap();
         let names = |config: &Config| of(config).unwrap().into_keys().collect::<Vec<_>>();
         assert_eq!(names(&config(json!({}))), ["PATH"]);
-        // Cargo sets this one for tests.
+        // Cargo sets this variable for tests.
         let passing =
             config(json!({"pass_env": ["CARGO_MANIFEST_DIR", "NOT_SET_ANYWHERE"], "env": {"PATH": "/x"}}));
         let variables = of(&passing).unwrap();

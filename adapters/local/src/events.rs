@@ -1,35 +1,36 @@
-//! What a running job says of itself: the lines that it appends to `$TASKBRIDGE_EVENTS`. It must not know more of the
-//! job than this file.
+//! Progress, messages and notes of a running job: the lines that it appends to `$TASKBRIDGE_EVENTS`. It must
+//! not read anything of the job but this file.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use taskbridge_sdk::{Level, Note, Progress, one_line, open_regular, short_line};
 
-/// How much of the file's end is looked at, so that a look costs the same however much a job says.
+/// Number of bytes that are read from the end of the file, so that the cost of a poll does not depend on the
+/// file size.
 const WINDOW: u64 = 32 * 1024;
 
-/// The longest note that is passed on, in characters of its line.
+/// Longest note that is passed on, in characters of its line.
 const LONGEST_NOTE: usize = 2000;
 
-/// How many notes one look holds.
+/// Maximum number of notes per observation.
 const MOST_NOTES: usize = 32;
 
-/// The last that a job said of each, and its newest notes.
+/// The last progress, the last message, and the newest notes of a job.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Said {
     pub(crate) progress: Option<Progress>,
     pub(crate) message: Option<String>,
-    /// Oldest first. Each has the place of its line in the file as its number.
+    /// Oldest first. The number of a note is the byte offset of its line in the file.
     pub(crate) notes: Vec<Note>,
 }
 
-/// Reads the end of the file. A job that has said nothing, and a file that is none, are alike.
+/// Reads the end of the file. A missing or invalid file gives the same result as an empty one.
 pub(crate) fn read(path: &Path) -> Said {
     window(path).map(|(from, bytes)| parse(from, &bytes)).unwrap_or_default()
 }
 
-/// The end of the file, and where in the file it begins.
+/// Returns the end of the file, and the offset at which it starts.
 fn window(path: &Path) -> io::Result<(u64, Vec<u8>)> {
     let mut file = open_regular(path)?;
     let from = file.metadata()?.len().saturating_sub(WINDOW);
@@ -39,7 +40,8 @@ fn window(path: &Path) -> io::Result<(u64, Vec<u8>)> {
     Ok((from, bytes))
 }
 
-/// Only whole lines count: the last one may still be on its way, and the first of a window may be cut.
+/// Parses complete lines only. The last line may still be incomplete, and the first line of a window may be
+/// cut.
 fn parse(from: u64, bytes: &[u8]) -> Said {
     let mut said = Said::default();
     let mut ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).rev();
@@ -77,7 +79,7 @@ fn parse(from: u64, bytes: &[u8]) -> Said {
     said
 }
 
-/// `LEVEL MESSAGE`; a message that is a JSON object or array is taken as that.
+/// Parses `LEVEL MESSAGE`. A message that is a JSON object or array becomes that value.
 fn note(n: u64, text: &str) -> Option<Note> {
     let (level, message) = text.trim_start().split_once(' ')?;
     let (level, message) = (Level::parse(level)?, message.trim());
@@ -94,7 +96,7 @@ fn note(n: u64, text: &str) -> Option<Note> {
     })
 }
 
-/// `3/9`, or `3` where the total is not known.
+/// Parses `3/9`, or `3` if the total is unknown.
 fn progress(text: &str) -> Option<Progress> {
     let number = |text: &str| text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
     match text.split_once('/') {

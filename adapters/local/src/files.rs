@@ -1,5 +1,5 @@
-//! Small files that nobody ever sees half of, and reads that nothing in their way can block or mislead. It must not
-//! know what the files mean.
+//! Atomic writes of small files, and bounded reads that never block or follow a link. It must not know what
+//! the files mean.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,10 +11,11 @@ use std::time::SystemTime;
 use serde::de::DeserializeOwned;
 use taskbridge_sdk::{BoundedFile, count_values, open_regular};
 
-/// The most files and folders that [`disk_use`] counts.
+/// Maximum number of files and folders that [`disk_use`] counts.
 const MOST_COUNTED: usize = 200_000;
 
-/// The bytes that a folder takes on its disk, with all below it. Links are not followed, and what cannot be read is not counted.
+/// Returns the disk usage of a folder and everything below it, in bytes. It does not follow links, and skips
+/// what cannot be read.
 pub(crate) fn disk_use(folder: &Path) -> u64 {
     let (mut folders, mut bytes, mut counted) = (vec![folder.to_owned()], 0_u64, 0);
     while let Some(folder) = folders.pop() {
@@ -33,7 +34,7 @@ pub(crate) fn disk_use(folder: &Path) -> u64 {
     bytes
 }
 
-/// A file's whole content under a name of its own, to be published under its real name in one step.
+/// Complete content of a file under a temporary name. It is published under its real name in one step.
 pub(crate) struct Draft {
     file: File,
     path: PathBuf,
@@ -41,7 +42,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Writes the content beside its target, safely on disk.
+    /// Writes the content next to its target and syncs it to disk.
     pub(crate) fn new(target: &Path, content: &[u8]) -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = target.file_name().unwrap_or_default().to_string_lossy();
@@ -62,18 +63,18 @@ impl Draft {
         }
     }
 
-    /// The open file, to be locked before anybody can see it.
+    /// Returns the open file, so that it can be locked before it becomes visible.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Publishes, in place of what was there.
+    /// Publishes the file and replaces an existing one.
     pub(crate) fn replace(self) -> io::Result<()> {
         fs::rename(&self.path, &self.target)?;
         sync_parent(&self.target)
     }
 
-    /// Publishes and hands the open file over, unless something was published there before: then `None`.
+    /// Publishes the file and returns it open. Returns `None` if the target already exists.
     pub(crate) fn publish_first(self) -> io::Result<Option<File>> {
         match fs::hard_link(&self.path, &self.target) {
             Ok(()) => {
@@ -88,12 +89,12 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After a rename the name is gone already; a leftover is never read.
+        // After a rename the name no longer exists. A remaining file is never read.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Makes a new name in a folder survive a power cut.
+/// Syncs the folder of a path, so that a new name survives a power failure.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) => File::open(parent)?.sync_all(),
@@ -101,13 +102,13 @@ pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A small file, read whole.
+/// Complete content of a small file.
 pub(crate) struct Content {
     pub(crate) bytes: Vec<u8>,
     pub(crate) modified: SystemTime,
 }
 
-/// When what lies there was last written; `None` if nothing does.
+/// Returns the modification time of a path, without following a link; `None` if it does not exist.
 pub(crate) fn modified(path: &Path) -> io::Result<Option<SystemTime>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.modified().map(Some),
@@ -116,8 +117,9 @@ pub(crate) fn modified(path: &Path) -> io::Result<Option<SystemTime>> {
     }
 }
 
-/// Reads a regular file of at most `max` bytes; `None` if it does not exist. `InvalidData` is a fault of whoever wrote it, and names
-/// the file, its size and the limit.
+/// Reads a regular file of at most `max` bytes. Returns `None` if it does not exist. `InvalidData` is an
+/// error of the file's writer. Its message contains the file name and, if the file is too long, its size and
+/// the limit.
 pub(crate) fn read(path: &Path, max: u64) -> io::Result<Option<Content>> {
     let file = match open_regular(path) {
         Ok(file) => file,
@@ -129,10 +131,11 @@ pub(crate) fn read(path: &Path, max: u64) -> io::Result<Option<Content>> {
     Ok(Some(Content { bytes, modified }))
 }
 
-/// The most values of a JSON file: a value can take a hundred times the memory of its text.
+/// Maximum number of values in a JSON file. A parsed value can take a hundred times the memory of its text.
 pub(crate) const MOST_VALUES: usize = 500_000;
 
-/// Reads JSON of at most `max` bytes and [`MOST_VALUES`] values; `None` if there is no such file, and `InvalidData` if it holds something else.
+/// Reads JSON of at most `max` bytes and [`MOST_VALUES`] values. Returns `None` if the file does not exist,
+/// and `InvalidData` if its content is not valid.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path, max: u64) -> io::Result<Option<(T, SystemTime)>> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     let Some(content) = read(path, max)? else { return Ok(None) };

@@ -1,11 +1,12 @@
-//! A job's handle: which machine, since which boot, and which folder. It must not look at the folder.
+//! Handles of jobs: the machine, its boot, and the key that names the job's folder. It must not access the
+//! folder.
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{Error, JobHandle, Result};
 
-/// A machine between two boots: what a running process cannot outlive.
+/// A machine during one boot. No running process outlives it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) host: String,
@@ -13,7 +14,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one.
+    /// Returns this machine.
     pub(crate) fn here() -> Result<Self> {
         const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
         let unreadable =
@@ -23,13 +24,13 @@ impl Machine {
         Ok(Self { host, boot })
     }
 
-    /// The handle of a job that was started here.
+    /// Returns the handle of a job that was started on this machine.
     pub(crate) fn handle(&self, key: &str) -> JobHandle {
         JobHandle::new(format!("local:{}:{}:{key}", self.host, self.boot))
     }
 }
 
-/// The machine and the key that a handle names; `None` if it is no handle of this backend.
+/// Parses a handle into machine and key. Returns `None` if it is not a handle of this backend.
 pub(crate) fn parse(handle: &JobHandle) -> Option<(Machine, &str)> {
     let rest = handle.as_str().strip_prefix("local:")?;
     let (rest, key) = rest.rsplit_once(':')?;
@@ -37,7 +38,7 @@ pub(crate) fn parse(handle: &JobHandle) -> Option<(Machine, &str)> {
     is_key(key).then(|| (Machine { host: host.to_owned(), boot: boot.to_owned() }, key))
 }
 
-/// True of a key that becomes a path as one plain name.
+/// Returns true if a key is safe as a single path component.
 pub(crate) fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }

@@ -1,25 +1,25 @@
-//! What identifies the folder that jobs run in: a random id in a file beside it. It stays the same under another host name, in another
-//! pod on the same volume, and where the folder is mounted under another path.
+//! Identity of the folder that jobs run in: a random id in a file next to it. It stays the same under another
+//! host name, in another pod on the same volume, and under another mount path.
 
 use std::io;
 use std::path::Path;
 
 use crate::files::{self, Draft};
 
-/// The file, in the backend's folder.
+/// Name of the file in the backend's folder.
 const NAME: &str = "identity";
 
-/// The largest file that is read.
+/// Maximum size of the file, in bytes.
 const LARGEST: u64 = 256;
 
-/// The id of this folder; it gets one if it has none.
+/// Returns the id of this folder. Creates one if there is none.
 pub(crate) fn of(folder: &Path) -> io::Result<String> {
     let path = folder.join(NAME);
     if let Some(id) = read(&path)? {
         return Ok(id);
     }
     let random = std::fs::read_to_string("/proc/sys/kernel/random/uuid")?;
-    // Another process may be first.
+    // Another process may create it first.
     Draft::new(&path, random.as_bytes())?.publish_first()?;
     read(&path)?.ok_or_else(|| io::Error::other(format!("{} vanished", path.display())))
 }

@@ -1,5 +1,5 @@
-//! A job's folder: what lies where, whose it is, and whether its supervisor lives. It must not know what a command
-//! or a backend is. README.md describes every file.
+//! [`JobDir`]: the folder of a job, with its file names, its claim, and the state of its supervisor. It must
+//! not know about commands or backends. README.md describes every file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,39 +15,41 @@ use taskbridge_sdk::{JobState, Observation, Output, count_values, open_regular};
 use crate::files::{self, Draft, MOST_VALUES, read_json};
 use crate::handle::Machine;
 
-/// What a job is told about itself: `artifacts` is `$TASKBRIDGE_ARTIFACTS`, and `taskbridge.artifacts` in templates.
+/// Names of the paths and values that a job receives: `artifacts` is `$TASKBRIDGE_ARTIFACTS`, and
+/// `taskbridge.artifacts` in templates.
 pub(crate) const NAMES: [&str; 6] = ["artifacts", "content", "events", "job", "output", "questions"];
 
-/// The largest of the small files that are read whole.
+/// Maximum size of a small file that is read completely, in bytes.
 const SMALL: u64 = 64 * 1024;
 
-/// The largest record of an end, in bytes. Jobs can write to it, so that it is bounded where it is written and where it is read.
+/// Maximum size of the final record, in bytes. Jobs can write to it, so the limit applies to writes and to
+/// reads.
 const LARGEST_END: u64 = 64 * 1024 * 1024;
 
-/// For files that are opened to write: a job may have put a link or a FIFO in their place.
+/// Flags for files that are opened for writing. A job may have replaced them with a link or a FIFO.
 const NO_LINK: i32 = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).bits().cast_signed();
 
-/// The folder of one job, named by its key.
+/// Folder of one job, named by its key.
 #[derive(Clone, Debug)]
 pub(crate) struct JobDir(PathBuf);
 
-/// What a supervisor wrote when it took the job.
+/// Record that a supervisor writes when it claims the job.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Claim {
-    /// The supervisor's process id, for people: nothing is ever decided by it.
+    /// Process id of the supervisor, for people. No decision depends on it.
     pub(crate) supervisor: u32,
-    /// Where, and since which boot, it runs.
+    /// Machine and boot on which it runs.
     pub(crate) machine: Machine,
 }
 
-/// Whether somebody looks after the job.
+/// State of a job's supervisor.
 #[derive(Debug)]
 pub(crate) enum Life {
-    /// No supervisor has taken it; one may be on its way.
+    /// No supervisor has claimed the job. One may be starting.
     Unclaimed,
-    /// Its supervisor lives, and took it then.
+    /// Its supervisor is alive, and claimed the job at this time.
     Supervised { since: SystemTime },
-    /// Its supervisor is gone.
+    /// Its supervisor is dead.
     Left,
 }
 
@@ -60,12 +62,12 @@ impl JobDir {
         &self.0
     }
 
-    /// The job's key.
+    /// Returns the job's key.
     pub(crate) fn key(&self) -> &str {
         self.0.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// What the job is told under one of [`NAMES`].
+    /// Returns the path or value that the job receives under one of [`NAMES`].
     pub(crate) fn told(&self, name: &str) -> PathBuf {
         match name {
             "job" => PathBuf::from(self.key()),
@@ -74,22 +76,22 @@ impl JobDir {
         }
     }
 
-    /// The folder of its own that a job runs in if nothing else is said.
+    /// Returns the job's own working directory, which is the default.
     pub(crate) fn work(&self) -> PathBuf {
         self.0.join("work")
     }
 
-    /// Where what the job prints is kept.
+    /// Returns the folder of the job's log.
     pub(crate) fn log(&self) -> PathBuf {
         self.0.join("log")
     }
 
-    /// Where a file that came with the arguments lies.
+    /// Returns the path of a file that came with the arguments.
     pub(crate) fn input(&self, number: usize, name: &str) -> PathBuf {
         self.0.join("in").join(number.to_string()).join(name)
     }
 
-    /// Makes the folders, among those of the other jobs. Making them again is harmless.
+    /// Creates the folders. Creating them again is harmless.
     pub(crate) fn create(&self) -> io::Result<()> {
         for folder in
             [self.0.clone(), self.told("artifacts"), self.told("questions"), self.work(), self.log()]
@@ -102,8 +104,9 @@ impl JobDir {
         files::sync_parent(&self.0)
     }
 
-    /// Takes the job, once for all time: `None` if somebody has it. The job is supervised for as long as the file is
-    /// open, because it is locked before anybody can see it, and the kernel alone unlocks it when its owner dies.
+    /// Claims the job permanently. Returns `None` if it is already claimed. The job counts as supervised
+    /// while the file is open: the file is locked before it becomes visible, and only the kernel unlocks it
+    /// when its owner dies.
     pub(crate) fn claim(&self, claim: &Claim) -> io::Result<Option<File>> {
         let draft = Draft::new(&self.0.join("claim.json"), &serde_json::to_vec(claim)?)?;
         flock(draft.file(), FlockOperation::NonBlockingLockExclusive)?;
@@ -114,11 +117,11 @@ impl JobDir {
         let file = match open_regular(&self.0.join("claim.json")) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Life::Unclaimed),
-            // The job exchanged the claim, so that nobody holds its lock.
+            // The job replaced the claim, so no process has its lock.
             Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(Life::Left),
             Err(e) => return Err(e),
         };
-        // A shared lock: two who look at the same time do not take each other for the supervisor.
+        // A shared lock, so that two concurrent readers do not take each other for the supervisor.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(Life::Left),
             Err(Errno::WOULDBLOCK) => Ok(Life::Supervised { since: file.metadata()?.modified()? }),
@@ -130,7 +133,7 @@ impl JobDir {
         read_json(&self.0.join("claim.json"), SMALL).map(|found| found.map(|(claim, _)| claim))
     }
 
-    /// Says how the job ended. It is said once; whoever reads it sees all of it.
+    /// Writes the final observation atomically. A result over the limits becomes a failure.
     pub(crate) fn write_end(&self, end: &Observation) -> io::Result<()> {
         let mut json = serde_json::to_vec(end)?;
         let (bytes, values) = (json.len(), count_values(&json));
@@ -144,17 +147,18 @@ impl JobDir {
         Draft::new(&self.0.join("end.json"), &json)?.replace()
     }
 
-    /// How the job ended, and when. `InvalidData` if the job wrote what its supervisor never does.
+    /// Returns the final observation, and when it was written. Returns `InvalidData` if the content is not
+    /// valid, which only the job can cause.
     pub(crate) fn read_end(&self) -> io::Result<Option<(Observation, SystemTime)>> {
         read_json(&self.0.join("end.json"), LARGEST_END)
     }
 
-    /// When the job ended, if that was written down.
+    /// Returns when the job ended, if that was recorded.
     pub(crate) fn ended(&self) -> io::Result<Option<SystemTime>> {
         files::modified(&self.0.join("end.json"))
     }
 
-    /// Asks the supervisor to stop the job. The file is the request; the FIFO only wakes the supervisor up.
+    /// Asks the supervisor to stop the job. The file is the request; the FIFO only wakes the supervisor.
     pub(crate) fn request_cancel(&self) -> io::Result<()> {
         let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.0.join("cancel"));
         if let Err(e) = created
@@ -162,7 +166,7 @@ impl JobDir {
         {
             return Err(e);
         }
-        // Where nobody reads, the supervisor is gone, or looks for the file before it first waits.
+        // If no process reads the FIFO, the supervisor is dead, or checks for the file before its first wait.
         if let Ok(mut fifo) = OpenOptions::new().write(true).custom_flags(NO_LINK).open(self.wake()) {
             let _ = fifo.write(b"\n");
         }
@@ -170,17 +174,17 @@ impl JobDir {
     }
 
     pub(crate) fn cancel_requested(&self) -> bool {
-        // Whatever a job put there counts as well, so that a link in its place cannot hide the request.
+        // Any kind of file counts, so that a link in its place cannot hide the request.
         fs::symlink_metadata(self.0.join("cancel")).is_ok()
     }
 
-    /// The FIFO that wakes the supervisor up.
+    /// Returns the path of the FIFO that wakes the supervisor.
     pub(crate) fn wake(&self) -> PathBuf {
         self.0.join("wake")
     }
 }
 
-/// Makes a folder, and those above it, that only their owner can enter.
+/// Creates a folder and its parents with access for the owner only.
 pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     private().recursive(true).create(folder)
 }

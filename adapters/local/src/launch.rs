@@ -1,5 +1,5 @@
-//! How a job begins: a supervisor is started, given its order, and asked whether the job is taken. It must not keep
-//! the supervisor: from then on the job's folder is all that links it to the server.
+//! Starts a job: starts a supervisor, sends it the order, and waits until the job is claimed. It must not
+//! keep the supervisor: afterwards only the job's folder links it to the server.
 
 use std::io;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::job_dir::JobDir;
 use crate::order::Order;
 use crate::supervisor::TAKEN;
 
-/// Starts a supervisor and returns when the job is taken, by it or by another. After an error this supervisor has
-/// not taken it, unless it died in between: the folder knows.
+/// Starts a supervisor and returns when the job is claimed, by it or by another. After an error this
+/// supervisor has not claimed the job, unless it died in between. The folder shows which.
 pub(crate) async fn launch(program: &Path, dir: &JobDir, order: &Order) -> Result<()> {
     let spawned = Command::new(program)
         .arg("adapter-helper")
         .arg(Local::KIND)
         .arg(dir.path())
-        // The job's environment is part of the order. What the server has in its own is nobody else's business.
+        // The order contains the job's environment. The server's own environment stays private.
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -32,7 +32,7 @@ pub(crate) async fn launch(program: &Path, dir: &JobDir, order: &Order) -> Resul
     let order = serde_json::to_vec(order).map_err(|e| Error::config(format!("a path is not UTF-8: {e}")))?;
     let reply = converse(&mut supervisor, &order).await;
     let reply = reply.map_err(|e| Error::unavailable("the supervisor cannot be talked to").caused_by(e))?;
-    // The runtime reaps the supervisor when it ends, if the server is still there.
+    // The runtime reaps the supervisor when it ends, if the server still runs.
     match reply.trim() {
         TAKEN => Ok(()),
         "" => Err(Error::unavailable("the supervisor ended before it took the job")),
@@ -43,7 +43,7 @@ pub(crate) async fn launch(program: &Path, dir: &JobDir, order: &Order) -> Resul
 async fn converse(supervisor: &mut Child, order: &[u8]) -> io::Result<String> {
     if let Some(mut stdin) = supervisor.stdin.take() {
         match stdin.write_all(order).await {
-            // It stopped reading: its reply says why.
+            // It stopped reading. Its reply contains the reason.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
             written => written?,
         }

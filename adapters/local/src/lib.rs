@@ -1,12 +1,12 @@
 //! `kind = "local"`: runs commands on this machine as jobs that outlive the server.
 //!
-//! It is also the smallest complete adapter, made to be copied. [`Local`] is what the server registers; a start goes
-//! through `order` (what to run) and `launch` (how it begins); a `supervisor` process per job runs it and writes
-//! everything into the job's folder (`job_dir`); `backend` and what it
-//! offers (`observe`, `questions`, `artifacts`, ...) read there. README.md tells users what a
-//! job can do, and describes the files.
+//! It is also the smallest complete adapter, intended as a template for others. The server registers
+//! [`Local`]. A start uses `order` (what to run) and `launch` (how to start it). A `supervisor` process per
+//! job runs the command and writes everything into the job's folder (`job_dir`). `backend` and its abilities
+//! (`observe`, `questions`, `artifacts`, ...) read from there. README.md describes what a job can do, and the
+//! files.
 //!
-//! It must not know the server: all that it is told arrives in [`taskbridge_sdk::Connect`].
+//! It must not know the server: it receives all information in [`taskbridge_sdk::Connect`].
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the local adapter needs Linux: it relies on pidfd, memfd and /proc");
@@ -40,7 +40,7 @@ use taskbridge_sdk::{Adapter, Backend, Connect, Helper, Problem, Result, async_t
 pub use config::{Config, Target};
 pub use environment::VariableName;
 
-/// The adapter for commands on this machine.
+/// Adapter for commands on this machine.
 pub struct Local;
 
 #[async_trait]

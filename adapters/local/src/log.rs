@@ -1,6 +1,6 @@
-//! What a job prints, kept bounded: the start and the end of each stream, in segments of one size. Segment 0 is the
-//! start; of the others only the last two are kept, so a gap in the numbers says exactly how much was left out. It
-//! must not know what the text means.
+//! Bounded storage of what a job prints: the start and the end of each stream, in segments of equal size.
+//! Segment 0 is the start. Of the others, only the last two are kept, so a gap in the numbers shows exactly
+//! how much was dropped. It must not know what the text means.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 
 use taskbridge_sdk::{is_mostly_text, open_regular};
 
-/// The most files of a job's log that are looked at. A writer keeps six, and jobs can put others there.
+/// Maximum number of files in a log folder that are read. The two writers of a job keep six, but jobs can add
+/// others.
 const MOST_FILES: usize = 1000;
 
-/// The two streams of a process.
+/// The two output streams of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Out,
@@ -29,13 +30,13 @@ impl Stream {
         }
     }
 
-    /// Which segment of this stream a file of this name is, if it is one.
+    /// Returns the segment number of a file of this stream. Returns `None` if the name does not match.
     fn number(self, name: &OsStr) -> Option<u64> {
         name.to_str()?.strip_prefix(self.name())?.strip_prefix('.')?.parse().ok()
     }
 }
 
-/// Writes one stream. A full disk costs log lines, never the job.
+/// Writer of one stream. If the disk is full, it loses log lines and the job continues.
 pub(crate) struct Writer {
     folder: PathBuf,
     stream: Stream,
@@ -46,12 +47,12 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Keeps at most `max` bytes in this folder.
+    /// Creates a writer that keeps at most `max` bytes in this folder.
     pub(crate) fn new(folder: &Path, stream: Stream, max: u64) -> Self {
         Self { folder: folder.to_owned(), stream, segment: segment(max), file: None, room: 0, next: 0 }
     }
 
-    /// Adds what was printed. After an error the rest of these bytes is lost, and the next ones are tried afresh.
+    /// Appends output. After an error the rest of these bytes is lost, and the next call tries again.
     pub(crate) fn append(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.room == 0 && self.open_next().is_err() {
@@ -78,13 +79,13 @@ impl Writer {
     }
 }
 
-/// How long a segment is where at most `max` bytes are kept.
+/// Returns the length of a segment if at most `max` bytes are kept.
 fn segment(max: u64) -> u64 {
     (max / 3).max(1)
 }
 
-/// How many bytes were printed in all, on both streams. What was dropped counts in whole segments, so that the number
-/// never goes back.
+/// Returns how many bytes were printed on both streams. Dropped segments count with their full length, so
+/// that the number never decreases.
 pub(crate) fn printed(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for stream in [Stream::Out, Stream::Err] {
@@ -93,14 +94,14 @@ pub(crate) fn printed(folder: &Path) -> io::Result<u64> {
         for entry in fs::read_dir(folder)?.take(MOST_FILES) {
             let entry = entry?;
             let Some(number) = stream.number(&entry.file_name()) else { continue };
-            // One that was dropped meanwhile is neither the first nor the newest.
+            // A segment that was dropped in the meantime is neither the first nor the newest.
             let Ok(length) = entry.metadata().map(|metadata| metadata.len()) else { continue };
             if number == 0 {
                 segment = length;
             }
             newest = newest.max(Some((number, length)));
         }
-        // Jobs can put files there, of any number and length.
+        // Saturating, because jobs can create files with any number and length.
         let of_stream =
             newest.map_or(0, |(number, length)| number.saturating_mul(segment).saturating_add(length));
         bytes = u64::saturating_add(bytes, of_stream);
@@ -108,18 +109,18 @@ pub(crate) fn printed(folder: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// What is kept of one stream.
+/// The part of one stream that is kept.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) start: Vec<u8>,
-    /// How many bytes are missing between the start and the end.
+    /// Number of bytes that are missing between the start and the end.
     pub(crate) dropped: u64,
     pub(crate) end: Vec<u8>,
 }
 
 impl Kept {
-    /// Reads a stream of which at most `max` bytes are kept, also while it is being written. Jobs can put files there: no more is
-    /// read than a [`Writer`] keeps, and what is longer counts as dropped.
+    /// Reads a stream with the limit `max`, even while it is being written. Jobs can create files there: it
+    /// never reads more than a [`Writer`] keeps, and counts longer content as dropped.
     pub(crate) fn read(folder: &Path, stream: Stream, max: u64) -> io::Result<Self> {
         let mut newest = BTreeSet::new();
         for entry in fs::read_dir(folder)?.take(MOST_FILES) {
@@ -135,7 +136,7 @@ impl Kept {
         let mut dropped = missing.saturating_mul(first.length).saturating_add(first.left_out());
         let mut end = Vec::new();
         for number in newest {
-            // One that is dropped between the listing and this line counts as dropped.
+            // A segment that is dropped after the listing counts as dropped.
             let part = Part::read(&path(number), most, Cut::Start)?;
             dropped = dropped.saturating_add(part.as_ref().map_or(first.length, Part::left_out));
             end.extend(part.unwrap_or_default().bytes);
@@ -143,45 +144,45 @@ impl Kept {
         Ok(Self { start: first.bytes, dropped, end })
     }
 
-    /// True if what is kept is mostly text.
+    /// Returns true if the kept part is mostly text.
     pub(crate) fn is_text(&self) -> bool {
         is_mostly_text(&self.start) && is_mostly_text(&self.end)
     }
 
-    /// What stands for bytes that are not text.
+    /// Returns a description in place of bytes that are not text.
     pub(crate) fn in_words(&self, what: &str) -> String {
         let bytes = self.dropped.saturating_add((self.start.len() + self.end.len()) as u64);
         format!("[{bytes} bytes on {what} that are not text]")
     }
 
-    /// All that is kept as text, with a marker where something is missing.
+    /// Returns the kept part as text, with a marker where bytes are missing.
     pub(crate) fn into_text(mut self) -> String {
         if self.dropped == 0 {
             self.start.append(&mut self.end);
             return into_utf8(self.start);
         }
         let (start, end) = (into_utf8(self.start), into_utf8(self.end));
-        // A character that was cut in two is left out with the rest.
+        // A character that was cut in two is omitted as well.
         let (start, end) = (start.trim_end_matches('\u{fffd}'), end.trim_start_matches('\u{fffd}'));
         format!("{start}\n[... {} bytes left out ...]\n{end}", self.dropped)
     }
 }
 
-/// What was read of one segment.
+/// Content that was read from one segment.
 #[derive(Default)]
 struct Part {
     bytes: Vec<u8>,
     length: u64,
 }
 
-/// Which part of a segment is left out where it is too long.
+/// Part of a segment that is omitted if it is too long.
 enum Cut {
     Start,
     End,
 }
 
 impl Part {
-    /// `None` if it is not there, or something else is in its place.
+    /// Reads a segment. Returns `None` if it does not exist or is not a regular file.
     fn read(path: &Path, most: u64, cut: Cut) -> io::Result<Option<Self>> {
         let mut file = match open_regular(path) {
             Ok(file) => file,

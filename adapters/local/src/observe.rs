@@ -1,5 +1,5 @@
-//! One look at a job's folder. Whether the job runs is decided by its supervisor's lock alone: no process id is ever
-//! trusted, so a number that was given to somebody else, or a reboot, cannot be mistaken for a job.
+//! Polls the folder of a job. Only the lock of the supervisor decides whether the job runs. It must not trust
+//! process ids: a reused id or a reboot cannot be mistaken for a job.
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,14 +11,14 @@ use crate::job_dir::{JobDir, Life};
 use crate::log::{Kept, Stream, printed};
 use crate::{events, orphans, questions};
 
-/// Looks at a job that was started on `machine`, from `here`.
+/// Polls a job that was started on `machine`, from the machine `here`.
 pub(crate) fn observe(dir: &JobDir, machine: &Machine, here: &Machine) -> Result<Observation> {
-    // The lock is looked at first: once it is free, nobody writes an end any more.
+    // The lock is checked first: once it is free, no process writes a final record.
     let life = dir.life().map_err(|e| unreadable(dir, e))?;
     let false_end = match dir.read_end() {
         Ok(Some((end, written))) => return Ok(Observation { since: Some(timestamp(written)), ..end }),
         Ok(None) => None,
-        // The job wrote it, not its supervisor, which replaces it at the end.
+        // The job wrote it, not its supervisor. The supervisor replaces it at the end.
         Err(e) if e.kind() == io::ErrorKind::InvalidData => {
             Some(format!("the job's end.json is not its supervisor's: {e}"))
         }
@@ -51,7 +51,7 @@ fn running(dir: &JobDir, since: SystemTime) -> io::Result<Observation> {
     })
 }
 
-/// Nobody looks after the job, and nobody wrote down how it ended.
+/// Returns the observation of a job without a supervisor and without a final record.
 fn gone(dir: &JobDir, machine: &Machine, here: &Machine, life: &Life) -> Result<Observation> {
     if machine.host != here.host && machine.boot != here.boot {
         return Err(Error::config(format!(
@@ -59,7 +59,7 @@ fn gone(dir: &JobDir, machine: &Machine, here: &Machine, life: &Life) -> Result<
             machine.host, here.host
         )));
     }
-    // Unsupervised work must not go on in secret while its task is told to be over.
+    // Unsupervised processes must not continue after the task is reported as ended.
     orphans::kill(dir.key());
     let why = match life {
         _ if machine.boot != here.boot => "the machine was restarted while the job ran",
@@ -71,7 +71,8 @@ fn gone(dir: &JobDir, machine: &Machine, here: &Machine, life: &Life) -> Result<
     Ok(Observation::new(JobState::Gone).with_message(why))
 }
 
-/// The end of what the job printed, both streams one after the other, of each of which so many bytes are kept.
+/// Returns the end of what the job printed, both streams one after the other. `kept` is the number of bytes
+/// that are kept per stream.
 pub(crate) fn tail(dir: &JobDir, request: &LogRequest, kept: u64) -> io::Result<LogText> {
     if !dir.path().exists() {
         return Ok(LogText::default());
@@ -89,13 +90,13 @@ pub(crate) fn tail(dir: &JobDir, request: &LogRequest, kept: u64) -> io::Result<
     Ok(LogText { text, cut })
 }
 
-/// The lines that hold what is searched for.
+/// Returns the lines that contain the search text.
 fn select(text: String, search: Option<&str>) -> String {
     let Some(search) = search.map(str::to_lowercase) else { return text };
     text.split_inclusive('\n').filter(|line| line.to_lowercase().contains(&search)).collect()
 }
 
-/// The last whole lines that fit; the end of the last line if it alone does not.
+/// Returns the last whole lines that fit. If the last line alone does not fit, returns its end.
 fn last_lines(text: String, max: usize) -> (String, bool) {
     if text.len() <= max {
         return (text, false);
@@ -109,7 +110,8 @@ fn last_lines(text: String, max: usize) -> (String, bool) {
     }
 }
 
-/// A folder that cannot be read or written now: a fault of the engine, never of the job.
+/// Returns the error for a folder that cannot be read or written now. It is a fault of the engine, never of
+/// the job.
 pub(crate) fn unreadable(dir: &JobDir, error: io::Error) -> Error {
     Error::unavailable(format!("the folder of the job {} cannot be read: {error}", dir.key()))
         .caused_by(error)

@@ -1,5 +1,6 @@
-//! What a supervisor is told to run: a target, rendered with a job's arguments. It travels through the supervisor's
-//! standard input and never touches a disk, because arguments can be secrets.
+//! [`Order`]: what a supervisor must run, which is a target rendered with a job's arguments. The server sends
+//! it through the supervisor's standard input. It must not be written to disk, because arguments can be
+//! secrets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,13 +16,13 @@ use crate::backend::Setup;
 use crate::config::Target;
 use crate::job_dir::{self, JobDir};
 
-/// One job, ready to run. It can hold secrets, so it has no `Debug`.
+/// One job, ready to run. It can contain secrets, so it has no `Debug`.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// The program and its arguments.
+    /// Program and arguments.
     pub(crate) command: Vec<String>,
     pub(crate) working_dir: PathBuf,
-    /// The whole environment.
+    /// Complete environment.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) stdin: Option<String>,
     pub(crate) files: Vec<StagedFile>,
@@ -31,24 +32,25 @@ pub(crate) struct Order {
     pub(crate) success_exit_codes: Vec<u8>,
 }
 
-/// A file that came with the arguments, to be written before the command starts.
+/// File that came with the arguments. It is written before the command starts.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct StagedFile {
     pub(crate) path: PathBuf,
     pub(crate) content: StagedContent,
 }
 
-/// Where the bytes of a staged file come from.
+/// Source of the bytes of a staged file.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum StagedContent {
     Base64(String),
-    /// The supervisor copies it: the job gets no path that others could exchange.
+    /// File that the supervisor copies. The job does not get the original path, because others could replace
+    /// the file.
     Source(SourceFile),
 }
 
 impl Order {
-    /// Finds out whether the files on the server can be taken, so that a call of which they cannot is refused. The supervisor
-    /// checks again what it copies.
+    /// Checks that the files on the server can be read, so that the call is refused early if not. The
+    /// supervisor repeats this check when it copies them.
     pub(crate) fn check_sources(files: &[InputFile]) -> Result<()> {
         files.iter().try_for_each(|file| match &file.content {
             FileContent::Source(source) => source.open().map(drop),
@@ -56,7 +58,7 @@ impl Order {
         })
     }
 
-    /// Renders a job's target. What the caller's arguments make impossible is `Rejected`.
+    /// Renders a job's target. Returns `Rejected` if that fails because of the caller's arguments.
     pub(crate) fn new(job: &JobSpec, setup: &Setup, dir: &JobDir) -> Result<Self> {
         let target = Target::deserialize(&job.target)
             .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))?;
@@ -77,7 +79,7 @@ impl Order {
     }
 }
 
-/// What templates see.
+/// Returns the variables of the templates.
 fn context(job: &JobSpec, arguments: &Map<String, Value>, dir: &JobDir) -> Context {
     let told = job_dir::NAMES.map(|name| (name.to_owned(), dir.told(name).to_string_lossy().into()));
     let mut passed_on = json!({"arguments": arguments});
@@ -136,14 +138,15 @@ fn environment(
     for name in job_dir::NAMES {
         env.insert(format!("TASKBRIDGE_{}", name.to_uppercase()), utf8(&dir.told(name))?);
     }
-    // What the config says of these stands.
+    // Variables that the config sets take precedence.
     for (name, value) in job.trace.iter().flat_map(Trace::variables) {
         env.entry(name.to_owned()).or_insert_with(|| value.to_owned());
     }
     Ok(env)
 }
 
-/// Puts the path of the job's own copy in place of every argument that is a file, and collects the files that have yet to be written.
+/// Replaces every argument that is a file with the path of the job's own copy, and collects the files to
+/// write.
 fn stage(job: &JobSpec, dir: &JobDir) -> Result<(Map<String, Value>, Vec<StagedFile>)> {
     let Value::Object(mut arguments) = job.arguments.clone() else {
         return Err(Error::rejected("the arguments are not an object"));

@@ -1,5 +1,5 @@
-//! Processes that a dead supervisor left behind. They are known by the job's key in their environment, which is
-//! random: a process id that was given to somebody else cannot be taken for one of them.
+//! Kills the processes that a dead supervisor left behind. They are identified by the job's random key in
+//! their environment, so that a process with a reused process id is never mistaken for one.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,16 +7,17 @@ use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// The most of a process's environment that is read: Linux lets a program begin with no more than this.
+/// Maximum size of an environment that is read. Linux does not let a program start with a larger one.
 const LARGEST: u64 = 8 * 1024 * 1024;
 
-/// Kills what still runs of a job. Processes of others, and those that cannot be read, are left alone.
+/// Kills the processes of a job that still run. It ignores other processes, and processes whose environment
+/// it cannot read.
 pub(crate) fn kill(key: &str) {
     let mark = format!("TASKBRIDGE_JOB={key}");
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
         let Some(pid) = pid else { continue };
-        // The descriptor comes first: from here on the process that is looked at is the one that is signalled.
+        // The descriptor is opened first, so that the process that is checked is the one that is signalled.
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
         let Ok(environment) = environment(&entry.path()) else { continue };
         if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {

@@ -1,4 +1,5 @@
-//! What a job asks, and what it is told: files in `$TASKBRIDGE_QUESTIONS`. It must not decide what an answer means.
+//! Questions of a job and their answers: files in `$TASKBRIDGE_QUESTIONS`. It must not decide what an answer
+//! means.
 
 use std::fs;
 use std::io;
@@ -12,23 +13,25 @@ use taskbridge_sdk::{Answer, Ask, Question, Taken};
 use crate::files::{self, Draft, read_json};
 use crate::job_dir::{JobDir, Life};
 
-/// The largest question or answer, in bytes, and what all open questions of a job may have together: a question takes more memory
-/// than its file, and each look reads them all.
+/// Maximum size of a question or answer, and of all open questions of a job together, in bytes. A parsed
+/// question takes more memory than its file, and each poll reads all of them.
 const LARGEST: u64 = 1024 * 1024;
 
-/// The largest question that is read again once it was answered, for it may be a page that somebody visits now.
+/// Maximum size of a question that is read again after its answer, in bytes. It may be a page that a person
+/// is visiting.
 const LARGEST_PAGE: u64 = 32 * 1024;
 
-/// The largest answer to such a question: it says no more than yes.
+/// Maximum size of the answer to such a question, in bytes. It contains nothing but an accept.
 const SMALLEST_ANSWER: u64 = 256;
 
-/// The most questions that are open at once: as many as the server takes.
+/// Maximum number of open questions, which equals the limit of the server.
 const MOST_OPEN: usize = 64;
 
-/// The most files of the folder that are looked at.
+/// Maximum number of files in the folder that are read.
 const MOST_FILES: usize = 10_000;
 
-/// A question as the job writes it: what is wanted is one of the options, and a form without fields if none.
+/// Question as the job writes it. At most one kind of answer is set; without any, it is a form without
+/// fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
@@ -39,10 +42,10 @@ struct Asked {
     roots: Option<Nothing>,
 }
 
-/// An id never names another question: see [`id`].
+/// Unlimited, because an id never names another question: see [`id`].
 pub(crate) const LIST_LAG: Duration = Duration::MAX;
 
-/// `{}`.
+/// The JSON value `{}`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
@@ -61,14 +64,15 @@ impl Asked {
     }
 }
 
-/// What a job waits to be told, oldest first, and what is wrong with a question that cannot be asked.
+/// Open questions of a job, oldest first, and a message about a question that cannot be asked.
 #[derive(Default)]
 pub(crate) struct Open {
     pub(crate) questions: Vec<Question>,
     pub(crate) complaint: Option<String>,
 }
 
-/// The questions without an answer. A job writes as many and as large ones as it likes: the oldest are read, as far as the limits go.
+/// Returns the questions without an answer. A job can write any number and size of them: only the oldest are
+/// read, up to the limits.
 pub(crate) fn open(dir: &JobDir) -> io::Result<Open> {
     let mut open = Open::default();
     let (mut asked, mut left) = (0, LARGEST);
@@ -89,7 +93,7 @@ pub(crate) fn open(dir: &JobDir) -> io::Result<Open> {
             Ok(None) => {}
             Err(e) if e.kind() == io::ErrorKind::InvalidData => {
                 open.complaint = Some(format!("the job's question {}.json cannot be asked: {e}", file.name));
-                // If it was read, it counts: so one look never reads more than the limit.
+                // If it was read, it counts, so that one poll never reads more than the limit.
                 left = left.checked_sub(file.length).unwrap_or(left);
             }
             Err(e) => return Err(e),
@@ -109,11 +113,11 @@ struct Written {
     length: u64,
 }
 
-/// The files that have the name of a question, oldest first.
+/// Returns the files whose names are those of questions, oldest first.
 fn written(dir: &JobDir, complaint: &mut Option<String>) -> io::Result<Vec<Written>> {
     let entries = match fs::read_dir(dir.told("questions")) {
         Ok(entries) => entries,
-        // The folder is the job's: if it removes it, it asks nothing.
+        // The job owns the folder. If it removes it, it has no questions.
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(Vec::new());
         }
@@ -130,7 +134,7 @@ fn written(dir: &JobDir, complaint: &mut Option<String>) -> io::Result<Vec<Writt
         let entry = entry?;
         let file = entry.file_name();
         let name = file.to_str().and_then(|file| file.strip_suffix(".json")).filter(|name| is_name(name));
-        // One that was removed meanwhile is not asked any more.
+        // A question that was removed in the meantime is no longer asked.
         if let (Some(name), Ok(metadata)) = (name, entry.metadata()) {
             found.push(Written { at: metadata.modified()?, name: name.to_owned(), length: metadata.len() });
         }
@@ -139,7 +143,8 @@ fn written(dir: &JobDir, complaint: &mut Option<String>) -> io::Result<Vec<Writt
     Ok(found)
 }
 
-/// Reads a question and says how long it is, if that is no more than what is left for all of them; `None` if it was removed meanwhile.
+/// Reads a question and returns its size in bytes. The size must not exceed what is left for all questions.
+/// Returns `None` if the question was removed in the meantime.
 fn read(dir: &JobDir, file: &Written, left: u64) -> io::Result<Option<(Question, u64)>> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     if file.length > left && file.length <= LARGEST {
@@ -155,9 +160,9 @@ fn read(dir: &JobDir, file: &Written, left: u64) -> io::Result<Option<(Question,
     Ok(Some((question, content.bytes.len() as u64)))
 }
 
-/// True if it is a page that somebody agreed to visit: the visit is over once the job removes its question.
+/// Returns true for a page that a person agreed to visit. The visit ends when the job removes its question.
 fn is_visited(dir: &JobDir, file: &Written) -> io::Result<bool> {
-    // Both are small, so that answers and questions of the past cost little.
+    // Both files have low limits, so that answered questions cost little.
     if file.length > LARGEST_PAGE {
         return Ok(false);
     }
@@ -174,9 +179,9 @@ fn is_visited(dir: &JobDir, file: &Written) -> io::Result<bool> {
     }
 }
 
-/// Hands an answer to the job. The first one stands.
+/// Writes an answer for the job. The first answer is final.
 pub(crate) fn answer(dir: &JobDir, id: &str, answer: &Answer) -> io::Result<Taken> {
-    // Ids of earlier versions are names alone.
+    // Ids of earlier versions consist of the name alone.
     let name = id.split_once('.').map_or(id, |(name, _)| name);
     if !is_name(name) {
         return Ok(Taken::TooLate);
@@ -186,7 +191,7 @@ pub(crate) fn answer(dir: &JobDir, id: &str, answer: &Answer) -> io::Result<Take
     let same = |earlier: &Answer| if earlier == answer { Taken::Accepted } else { Taken::TooLate };
     let written = files::modified(&question_path(dir, name))?;
     let is_asked = written.is_some_and(|at| id == name || id == self::id(name, at));
-    // The file may hold the next question by now, which this answer was not given to.
+    // The file may already contain the next question, to which this answer does not belong.
     if written.is_some() && !is_asked {
         return Ok(Taken::TooLate);
     }
@@ -197,7 +202,7 @@ pub(crate) fn answer(dir: &JobDir, id: &str, answer: &Answer) -> io::Result<Take
     if !listens || !is_asked {
         return Ok(Taken::TooLate);
     }
-    // One line without blanks, so that a shell script can look for what it needs with grep.
+    // One line without spaces, so that a shell script can search it with grep.
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');
     match Draft::new(&path, &line)?.publish_first()? {
@@ -206,7 +211,8 @@ pub(crate) fn answer(dir: &JobDir, id: &str, answer: &Answer) -> io::Result<Take
     }
 }
 
-/// The file's name and when it was written: what a job writes later under the same name is another question.
+/// Returns an id from the file's name and its modification time. A question that the job writes later under
+/// the same name is a new one.
 fn id(name: &str, written: SystemTime) -> String {
     format!("{name}.{}", written.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos())
 }

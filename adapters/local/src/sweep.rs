@@ -1,4 +1,4 @@
-//! Removes the folders of jobs that ended long ago. A job that may still run is never touched.
+//! Removes the folders of jobs that ended long ago. It must not touch a job that may still run.
 
 use std::fs;
 use std::io;
@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use crate::files::Draft;
 use crate::job_dir::{JobDir, Life};
 
-/// Removes every folder whose job ended longer ago than `keep`.
+/// Removes every folder whose job ended at least `keep` ago.
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
-    // The time comes from the clock that stamped the folders, which need not be this machine's.
+    // Uses the clock that stamped the folders, which may not be this machine's clock.
     let stamp = Draft::new(&jobs.join(".swept"), b"\n")?;
     let now = stamp.file().metadata()?.modified()?;
     stamp.replace()?;
@@ -18,7 +18,7 @@ pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
         let entry = entry?;
         let is_job = entry.file_type()?.is_dir();
         let dir = JobDir::new(entry.path());
-        // One that cannot be looked at or removed is tried again at the next sweep.
+        // A folder that cannot be read or removed is retried at the next sweep.
         if is_job
             && let Ok(Some(ended)) = ended(&dir)
             && now.duration_since(ended).is_ok_and(|age| age >= keep)
@@ -29,7 +29,7 @@ pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Since when nothing can happen in a job's folder any more; `None` if something can.
+/// Returns when the last activity in a job's folder ended; `None` if the job may still run.
 fn ended(dir: &JobDir) -> io::Result<Option<SystemTime>> {
     let touched = |path: &Path| fs::metadata(path)?.modified();
     Ok(match dir.life()? {

@@ -1,5 +1,5 @@
-//! Hints that a job ended, through a FIFO beside the jobs' folders. They are worth nothing but speed: each is read by
-//! one of the servers that share the folder, if by any, and whoever hears none looks again later anyway.
+//! Hints that a job ended, through a FIFO next to the jobs' folders. Hints only reduce latency: each is read
+//! by at most one of the servers that share the folder. A server that gets no hint still polls the job later.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,29 +15,30 @@ use tokio::sync::Mutex;
 use crate::handle::{Machine, is_key};
 use crate::job_dir::JobDir;
 
-/// The longest line that can be a hint, in bytes. Any process of this user can write to the FIFO.
+/// Longest line that can be a hint, in bytes. Any process of this user can write to the FIFO.
 const LONGEST: usize = 256;
 
-/// The FIFO, beside the jobs' folders.
+/// Returns the path of the FIFO, next to the jobs' folders.
 fn path(jobs: &Path) -> PathBuf {
     jobs.join(".wakeups")
 }
 
-/// Tells a server that a job has something new, if one listens.
+/// Notifies a server that a job has changed, if one listens.
 pub(crate) fn hint(dir: &JobDir) {
     let Some(jobs) = dir.path().parent() else { return };
     if let Ok(mut fifo) = OpenOptions::new().write(true).custom_flags(flags()).open(path(jobs)) {
-        // A line this short is written whole or, when nobody has read for long, not at all.
+        // A line this short is written completely or, if the FIFO is full, not at all.
         let _ = fifo.write_all(format!("{}\n", dir.key()).as_bytes());
     }
 }
 
-/// Never blocks, and follows no link.
+/// Returns flags for an open that never blocks and never follows a link.
 fn flags() -> i32 {
     (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed()
 }
 
-/// Opens the FIFO for writing too, so that it is never at its end. A job may have put something else in its place, which is removed.
+/// Opens the FIFO. It is also opened for writing, so that it never reaches end of file. A job may have
+/// replaced it with something else, which is removed.
 fn open_fifo(path: &Path) -> io::Result<File> {
     let open = || OpenOptions::new().read(true).write(true).custom_flags(flags()).open(path);
     match open() {
@@ -46,7 +47,7 @@ fn open_fifo(path: &Path) -> io::Result<File> {
         Ok(_) | Err(_) => fs::remove_file(path)?,
     }
     match mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR) {
-        // Another server may be first.
+        // Another server may create it first.
         Ok(()) | Err(Errno::EXIST) => open(),
         Err(e) => Err(e.into()),
     }
@@ -55,7 +56,7 @@ fn open_fifo(path: &Path) -> io::Result<File> {
 /// The server's end of the FIFO.
 pub(crate) struct Listener {
     machine: Machine,
-    /// The pipe, and the keys that were read from it in part.
+    /// The pipe, and bytes of keys that were read but not yet returned.
     state: Mutex<(pipe::Receiver, Vec<u8>)>,
 }
 
@@ -79,9 +80,9 @@ impl Wakeups for Listener {
                     _ => continue,
                 }
             }
-            // Of a line that is too long so much stays that it is still too long when its end comes.
+            // Keeps enough of a line that is too long, so that it is still too long when its end arrives.
             read.truncate(LONGEST + 1);
-            // A broken pipe has no hints: this waits for ever, and the watchers' own pace remains.
+            // A broken pipe sends no hints: this waits forever, and only regular polls remain.
             if receiver.readable().await.is_err() {
                 std::future::pending::<()>().await;
             }

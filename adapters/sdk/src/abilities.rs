@@ -1,5 +1,6 @@
-//! What a backend may offer beyond its duty. Each ability is a trait behind a getter of [`crate::Backend`], so that
-//! what is not there cannot be called; [`crate::Discovery`], [`crate::Checkup`] and [`crate::Hooks`] are three more. None of these may change a job but [`Questions::answer`].
+//! Optional abilities of a backend. Each is a trait behind a getter of [`crate::Backend`], so that an absent
+//! ability cannot be called. [`crate::Discovery`], [`crate::Checkup`] and [`crate::Hooks`] are three more.
+//! Only [`Questions::answer`] may change a job.
 
 use std::time::Duration;
 
@@ -8,19 +9,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Answer, ArtifactData, JobHandle, OnBehalfOf, Result};
 
-/// Jobs can ask, and be answered.
+/// Ability to answer the questions of jobs.
 #[async_trait]
 pub trait Questions: Send + Sync {
-    /// Hands an answer to the job that asked `question` (an id from an observation).
+    /// Sends an answer to the job that asked `question` (an id from an observation).
     ///
-    /// - Handing the same answer over again is harmless and says the same.
-    /// - The first answer that the engine took stands; the question is no longer in later observations. Only a page that
-    ///   somebody agreed to visit may stay there, until the visit is over.
+    /// - Sending the same answer again is harmless and returns the same result.
+    /// - The first answer that the engine accepted is final, and the question disappears from later
+    ///   observations. Only a page that a person agreed to visit may stay there, until the visit is over.
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken>;
 
-    /// Hands an answer over on behalf of whoever gave it.
+    /// Sends an answer on behalf of the person who gave it.
     ///
-    /// - The default is [`Questions::answer`]; see [`crate::Backend::cancel_for`].
+    /// - The default calls [`Questions::answer`]. See [`crate::Backend::cancel_for`].
     async fn answer_for(
         &self,
         handle: &JobHandle,
@@ -31,44 +32,46 @@ pub trait Questions: Send + Sync {
         self.answer(handle, question, answer).await
     }
 
-    /// How long after an accepted answer an observation may still list the question.
+    /// Returns how long after an accepted answer an observation may still list the question.
     ///
-    /// - A question that is listed again after that is a new question. Too short a lag asks a person twice; too long a lag delays
-    ///   the next question that has the same id.
-    /// - [`Duration::MAX`] where an id never names another question.
+    /// - A question that is listed after that time is a new question. If the lag is too short, a person is
+    ///   asked twice. If it is too long, the next question with the same id is delayed.
+    /// - [`Duration::MAX`] if an id never names another question.
     fn list_lag(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// Whether an answer reached the job.
+/// Result of sending an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Taken {
-    /// The job has it, or had it before.
+    /// The job has the answer, or had it before.
     Accepted,
-    /// The job has ended, no longer asks, or never asked.
+    /// The job has ended, no longer asks this question, or never asked it.
     TooLate,
-    /// Whoever gave it may not, by the engine's own rules, and the job goes on waiting for somebody who may: it is asked again.
+    /// The engine's own rules do not allow this person to answer. The job continues to wait for a permitted
+    /// person, and the server asks again.
     NotAllowed,
 }
 
-/// What jobs print can be read.
+/// Ability to read what jobs print.
 #[async_trait]
 pub trait Logs: Send + Sync {
-    /// The end of what the job has printed so far.
+    /// Returns the end of what the job has printed so far.
     ///
-    /// - At most `max_bytes` bytes, cut at line starts where it can be; `cut` says that something was left out.
-    /// - With `search`, only lines that contain it (case-insensitive), of all that is kept.
+    /// - At most `max_bytes` bytes, cut at the start of a line where possible. `cut` is true if text was left
+    ///   out.
+    /// - With `search`, only the lines that contain it (case-insensitive), from everything that is kept.
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText>;
 }
 
-/// Which part of a log is wanted.
+/// Request for a part of a log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LogRequest {
-    /// The most bytes to return.
+    /// Maximum number of bytes to return.
     pub max_bytes: usize,
-    /// Keep only the lines that contain this.
+    /// Text that a line must contain to be returned.
     pub search: Option<String>,
 }
 
@@ -77,24 +80,24 @@ pub struct LogRequest {
 pub struct LogText {
     /// The lines.
     pub text: String,
-    /// True if there is more than this, before it or, where the engine dropped lines, within it.
+    /// True if there is more text before this part or, where the engine dropped lines, within it.
     pub cut: bool,
 }
 
-/// The files that jobs leave can be read.
+/// Ability to read the files that jobs leave.
 #[async_trait]
 pub trait Artifacts: Send + Sync {
-    /// Reads one artifact whole; `None` if the job has none of that name.
+    /// Reads one artifact completely. Returns `None` if the job has no artifact with that name.
     ///
-    /// - One that is larger than `max_bytes` is `Rejected`, and the message names its size.
-    /// - A name can never lead outside of what the job left.
+    /// - An artifact larger than `max_bytes` is `Rejected`, and the message contains its size.
+    /// - A name can never lead outside the files that the job left.
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>>;
 }
 
-/// The engine can say that a job changed.
+/// Ability to report that a job changed.
 #[async_trait]
 pub trait Wakeups: Send + Sync {
-    /// Waits for the next hint and names the job. Hints may be lost, doubled or wrong: they only make things
-    /// quicker.
+    /// Waits for the next hint and returns the handle of the job. Hints may be lost, duplicated or wrong.
+    /// They only reduce latency.
     async fn next(&self) -> JobHandle;
 }

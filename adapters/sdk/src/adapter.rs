@@ -1,5 +1,5 @@
-//! [`Adapter`]: a kind of engine that can be named in a config file. It must not keep anything: what is connected
-//! is a [`crate::Backend`].
+//! [`Adapter`]: a kind of engine that a config file can name. It must not keep state; state belongs to the
+//! connected [`crate::Backend`].
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,70 +13,75 @@ use serde::de::DeserializeOwned;
 
 use crate::{Backend, PolicyDocument, Result, ToolTarget};
 
-/// A kind of engine. Both associated types should refuse unknown fields.
+/// A kind of engine. Both associated types should reject unknown fields.
 #[async_trait]
 pub trait Adapter: Send + Sync + 'static {
-    /// The `kind` in `[backends.NAME]`.
+    /// Value of `kind` in `[backends.NAME]`.
     const KIND: &'static str;
 
-    /// What `[backends.NAME]` holds beside `kind` and what the server itself reads there.
+    /// Contents of `[backends.NAME]`, except `kind` and the fields that the server itself reads there.
     type Config: DeserializeOwned + JsonSchema + Send + Sync;
 
-    /// What `[tools.NAME.target]` holds: what to run for that tool.
+    /// Contents of `[tools.NAME.target]`: what to run for that tool.
     type Target: DeserializeOwned + JsonSchema + Send + Sync;
 
-    /// A second role of the server's own program that this adapter needs, such as a supervisor beside each job.
+    /// Additional role of the server's program that this adapter needs, such as a supervisor for each job.
     const HELPER: Option<Helper> = None;
 
-    /// True if a job can only be reached on the machine that started it. Where servers on several machines share their
-    /// tasks, the config must say which one that is, as `host` in `[backends.NAME]`.
+    /// True if a job can only be reached on the machine that started it. If servers on several machines share
+    /// a store, the config must name that machine, as `host` in `[backends.NAME]`.
     const ONE_MACHINE: bool = false;
 
-    /// The fields of `Config` that are a [`crate::Secret`], as paths such as `app.private_key` or `users.*.token` (`*` is any key). The server finds what they name (an
-    /// environment variable, a file), and says what is wrong with that; a file that changes is another config.
+    /// Fields of `Config` that are a [`crate::Secret`], as paths such as `app.private_key` or `users.*.token`
+    /// (`*` is any key). The server resolves them from an environment variable or a file, and reports any
+    /// error. A changed file counts as a changed config.
     const SECRETS: &'static [&'static str] = &[];
 
-    /// Checks, offline, what the shapes cannot say. `parameters` are the tool's top-level parameter names.
+    /// Checks, offline, the rules that the types cannot express. `parameters` contains the tool's top-level
+    /// parameter names.
     fn check(config: &Self::Config, target: &Self::Target, parameters: &[&str]) -> Vec<Problem>;
 
-    /// The policies that jobs of these tools need, written offline, where the engine has such policies. The default has none.
+    /// Returns the access policies that the jobs of these tools need, if the engine has such policies. It
+    /// works offline. The default returns none.
     fn policies(_config: &Self::Config, _tools: &[ToolTarget]) -> Vec<PolicyDocument> {
         Vec::new()
     }
 
-    /// Connects. Wrong credentials and settings are found here, where that needs no job.
+    /// Connects to the engine. This call detects wrong credentials and settings, as far as that needs no job.
     ///
     /// # Errors
-    /// `Config` if the config file is wrong, so that no later attempt can succeed: the server does not start. All other kinds
-    /// leave the server without this backend, and it connects again with backoff. See [`crate::Error::while_connecting`].
+    /// Returns `Config` if the config file is wrong, so that no later attempt can succeed: the server does
+    /// not start. After any other kind, the server runs without this backend and retries the connection with
+    /// backoff. See [`crate::Error::while_connecting`].
     async fn connect(config: Self::Config, context: &Connect) -> Result<Arc<dyn Backend>>;
 }
 
-/// A second role of the server's program: run with the arguments after `taskbridge adapter-helper KIND`, before any
-/// runtime or thread exists.
+/// Entry point of an additional role of the server's program. It receives the arguments after
+/// `taskbridge adapter-helper KIND`, before any runtime or thread exists.
 pub type Helper = fn(&[OsString]) -> ExitCode;
 
-/// What the server tells an adapter about its surroundings.
+/// Information about the server that an adapter receives when it connects.
 #[derive(Clone, Debug)]
 pub struct Connect {
-    /// The backend's name in the config.
+    /// Name of the backend in the config.
     pub name: String,
-    /// The absolute folder of the config file: relative paths in the config start here.
+    /// Absolute path of the config file's folder. Relative paths in the config are resolved against it.
     pub config_dir: PathBuf,
-    /// An absolute folder that belongs to this backend alone and outlives the process. It may not exist yet.
+    /// Absolute path of a folder that belongs to this backend alone and outlives the process. It may not
+    /// exist yet.
     pub state_dir: PathBuf,
-    /// The server's program, to be run in the adapter's helper role.
+    /// Path of the server's program, for starting it in the adapter's helper role.
     pub program: PathBuf,
-    /// How long the server waits for one call. What takes longer is given up, and if that is a start, nobody knows what came
-    /// of it.
+    /// Timeout of one call. The server abandons a call that takes longer. The result of an abandoned start is
+    /// unknown.
     pub call_limit: Duration,
 }
 
-/// Something wrong in a target.
+/// An error in a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The field within the target, such as `command[2]`.
+    /// Path of the field within the target, such as `command[2]`.
     pub field: String,
-    /// What is wrong with its value and how to mend it.
+    /// What is wrong with the value, and how to fix it.
     pub message: String,
 }

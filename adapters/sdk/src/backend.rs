@@ -1,4 +1,4 @@
-//! [`Backend`]: one configured, connected engine. The contract stands as bullets on each method, and
+//! [`Backend`]: one configured connection to an engine. Each bullet on a method is part of the contract, and
 //! [`crate::suite`] has one test per bullet.
 
 use std::time::Duration;
@@ -10,87 +10,95 @@ use crate::{
     OnBehalfOf, Questions, Result, Started, Subject, Wakeups,
 };
 
-/// One configured, connected engine.
+/// One configured connection to an engine.
 ///
-/// A backend makes one attempt and says how it went. It never retries and never sleeps, and it keeps only what it
-/// may lose at any time (a connection, a token, an ETag). Its futures may be dropped at any await point.
+/// Each method makes one attempt and reports the result. A backend never retries and never sleeps. It keeps
+/// only state that it can afford to lose at any time, such as a connection, a token or an ETag. Its futures
+/// may be dropped at any await point.
 ///
-/// The server runs each call on a thread of the backend's own. A panic fails that call, and is still a bug. Methods that are not
-/// async must not block.
+/// The server runs each call on the backend's own threads. A panic fails only that call, but is still a bug.
+/// Methods that are not async must not block.
 #[async_trait]
 pub trait Backend: Send + Sync {
-    /// Starts the job, or finds the one that an earlier call under the same key started.
+    /// Starts the job, or finds the job that an earlier call under the same key started.
     ///
     /// - Returns when the engine has accepted the job, without waiting for its end.
-    /// - Called again with the same key and `may_exist`, it returns the same job; a second one never starts, also
-    ///   when the two calls run at the same time.
-    /// - Where the engine cannot promise that (no key, no fence), a call with `may_exist` only looks for the job,
-    ///   and answers [`crate::ErrorKind::Uncertain`] when it does not find it.
-    /// - A first request whose reply was lost is `Uncertain`; one with `may_exist` is `Unavailable`, since whether the
-    ///   job exists is as unknown as before. Otherwise `Unavailable` and `Limited` mean that nothing started.
-    /// - What the engine refuses is `Rejected`, with the engine's words.
-    /// - `Uncertain` has the server look for the job for a while; where no look can find it, [`crate::Error::for_good`] says so.
+    /// - When called again with the same key and `may_exist`, it returns the same job. A second job never
+    ///   starts, even when the two calls run at the same time.
+    /// - If the engine cannot guarantee that (it has neither a key nor a fence), a call with `may_exist` only
+    ///   searches for the job. It returns [`crate::ErrorKind::Uncertain`] if it does not find the job.
+    /// - If the reply to a first request is lost, the error is `Uncertain`. With `may_exist` it is
+    ///   `Unavailable`, because it remains unknown whether the job exists. In all other cases `Unavailable`
+    ///   and `Limited` mean that nothing started.
+    /// - If the engine refuses the job, the error is `Rejected` and contains the engine's message.
+    /// - After `Uncertain`, the server searches for the job for a while. If no search can find it, mark the
+    ///   error with [`crate::Error::for_good`].
     async fn start(&self, job: &JobSpec) -> Result<Started>;
 
-    /// Looks for the job that an earlier `start` under this key may have started. It starts nothing.
+    /// Searches for the job that an earlier `start` under this key may have started. It starts nothing.
     ///
-    /// - Finds a job of this key in any state, for as long as the engine remembers it.
-    /// - `None` means that the engine does not know it now; a request that is still on its way may yet arrive.
-    /// - If the engine has no way to find a running job, returns `Uncertain` with [`crate::Error::for_good`]. After `None` the
-    ///   server reports that the job was never started.
+    /// - Finds a job with this key in any state, for as long as the engine remembers it.
+    /// - `None` means that the engine does not know the job now. A request in flight may still arrive later.
+    /// - If the engine has no way to find a running job, returns `Uncertain` with [`crate::Error::for_good`].
+    ///   After `None`, the server reports that the job was never started.
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>>;
 
-    /// Looks once at a job.
+    /// Polls a job once.
     ///
-    /// - A job that the engine does not know is [`crate::JobState::Gone`], not an error. The server takes it for lost once the
-    ///   job is older than [`Backend::start_lag`].
-    /// - An ended job is seen the same every time, for as long as the engine keeps it.
-    /// - A fault of the network or the engine is an error, never a state of the job.
-    /// - A note has the same number in every look, and the last look at a job that ended has its last notes.
+    /// - If the engine does not know the job, the state is [`crate::JobState::Gone`], not an error. The
+    ///   server treats the job as lost once it is older than [`Backend::start_lag`].
+    /// - An ended job gives the same observation every time, for as long as the engine keeps it.
+    /// - A fault of the network or of the engine is an error, never a state of the job.
+    /// - A note has the same number in every observation. The last observation of an ended job contains its
+    ///   last notes.
     async fn observe(&self, handle: &JobHandle) -> Result<Observation>;
 
     /// Asks the engine to stop a job.
     ///
-    /// - Success means that the engine took the request; the job may end a while later, and may still succeed.
-    /// - A job that has already ended, or is unknown, is success. The server repeats the request while the job is younger than
-    ///   [`Backend::start_lag`] and has not ended.
-    /// - Asking twice is harmless.
+    /// - Success means that the engine accepted the request. The job may end later, and may still succeed.
+    /// - If the job has already ended or is unknown, the result is success. The server repeats the request
+    ///   while the job is younger than [`Backend::start_lag`] and has not ended.
+    /// - Repeated requests are harmless.
     async fn cancel(&self, handle: &JobHandle) -> Result<()>;
 
-    /// Asks the engine to stop a job on somebody's behalf: on that of whoever it was started for, unless somebody else wants it
-    /// stopped.
+    /// Asks the engine to stop a job on behalf of a person: the person who cancels it or, otherwise, the
+    /// person who requested it.
     ///
-    /// - The default is [`Backend::cancel`]: the backend acts in its own name for everybody. One that acts with each
-    ///   person's credentials takes theirs, and refuses (`Denied`) where it has none of theirs.
+    /// - The default calls [`Backend::cancel`]: the backend acts with its own credentials for every person. A
+    ///   backend that acts with each person's credentials must use theirs, and returns `Denied` if it has
+    ///   none for this person.
     async fn cancel_for(&self, handle: &JobHandle, _whom: Option<&OnBehalfOf>) -> Result<()> {
         self.cancel(handle).await
     }
 
-    /// The task of this job was deleted: no caller can read its log or its files any more. A backend that keeps them deletes them,
-    /// unless the job still runs.
+    /// Deletes what the backend keeps of a job whose task was deleted, unless the job still runs. No caller
+    /// can read the job's log or files any more.
     ///
-    /// The call is best effort: it is made once, and not at all where the process that deletes the task has not connected this engine. So
-    /// what is kept has a limit of its own as well. The default does nothing.
+    /// This call is best effort. The server makes it at most once, and not at all if the process that deletes
+    /// the task has not connected this backend. The backend must therefore also limit what it keeps. The
+    /// default does nothing.
     async fn forget(&self, _handle: &JobHandle) -> Result<()> {
         Ok(())
     }
 
-    /// How long after its start a job may be unknown to the engine, because reads lag behind starts. The default is zero: the
-    /// engine knows a job from its start on.
+    /// Returns how long after its start a job may be unknown to the engine, because reads lag behind starts.
+    /// The default is zero: the engine knows a job immediately.
     fn start_lag(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// The group whose one engine call answers for this job too. The default is one group for the whole backend.
+    /// Returns the group of a job: one engine call reports on all jobs of a group. The group of a job never
+    /// changes. The default is one group for the whole backend.
     fn group(&self, _handle: &JobHandle) -> GroupKey {
         GroupKey::new("")
     }
 
-    /// Looks at many jobs of one group; the answers come in the order of `jobs`.
+    /// Polls several jobs of one group and returns the results in the order of `jobs`.
     ///
-    /// - Each answer is what [`Backend::observe`] would have said; that of a job which nobody watches may lack the
-    ///   progress, the message and the notes of one that runs on. Its state and its questions are always told.
-    /// - The default looks at one after the other; override it where the engine answers for many in one call.
+    /// - Each result equals that of [`Backend::observe`]. For an unwatched job that still runs, it may omit
+    ///   the progress, the message and the notes. It always contains the state and the questions.
+    /// - The default polls the jobs one after the other. Override it if the engine can report on many jobs in
+    ///   one call.
     async fn observe_all(&self, _group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let mut seen = Vec::with_capacity(jobs.len());
         for job in jobs {
@@ -99,55 +107,58 @@ pub trait Backend: Send + Sync {
         seen
     }
 
-    /// How to answer what jobs ask, where the engine's jobs can ask.
+    /// Returns the interface for answering questions, if the engine's jobs can ask any.
     fn questions(&self) -> Option<&dyn Questions> {
         None
     }
 
-    /// How to read what jobs print, where the engine keeps it.
+    /// Returns the interface for reading job logs, if the engine keeps them.
     fn logs(&self) -> Option<&dyn Logs> {
         None
     }
 
-    /// How to read the files that jobs leave, where the engine keeps them.
+    /// Returns the interface for reading the files of jobs, if the engine keeps them.
     fn artifacts(&self) -> Option<&dyn Artifacts> {
         None
     }
 
-    /// Where hints about changed jobs come from, where the engine gives any.
+    /// Returns the source of hints about changed jobs, if the engine sends any.
     fn wakeups(&self) -> Option<&dyn Wakeups> {
         None
     }
 
-    /// How to learn what the engine could run, where it can say so.
+    /// Returns the interface for listing what the engine could run, if the engine can list it.
     fn discovery(&self) -> Option<&dyn Discovery> {
         None
     }
 
-    /// How to look the backend over, where it can say more than that it is connected.
+    /// Returns the self-check of the backend, if it can report more than that it is connected.
     fn checkup(&self) -> Option<&dyn Checkup> {
         None
     }
 
-    /// What this backend is connected to: its kind and the account, cluster, server or folder that its jobs belong to, such as
-    /// `slurm lab`. It is stored with every task, and a task is left alone by a backend with another identity.
+    /// Returns what this backend is connected to: its kind, and the account, cluster, server or folder that
+    /// owns its jobs, such as `slurm lab`. The server stores it with every task. A backend with another
+    /// identity does not touch the task.
     ///
-    /// - `None` while it is not known; once known it never changes. It is read from memory, without a call to the engine.
-    /// - The same after a restart, with other credentials, on another pod, and after a repository or host was renamed. Where in
-    ///   doubt it leaves a part out: two engines that share an identity cost less than one that changes it.
+    /// - `None` while it is unknown. Once known, it never changes. It is read from memory, without a call to
+    ///   the engine.
+    /// - It stays the same after a restart, with other credentials, on another pod, and after a repository or
+    ///   host was renamed. If in doubt, leave a part out: two engines with the same identity do less harm
+    ///   than an identity that changes.
     /// - It contains no credentials.
     fn identity(&self) -> Option<String> {
         None
     }
 
-    /// How many calls the engine still allows, where that is known without asking it.
+    /// Returns how many calls the engine still allows, if known without a call to the engine.
     ///
-    /// - The same names every time, as far as they are known yet, and few of them.
+    /// - The names are always the same, as far as they are already known, and there are few of them.
     fn budgets(&self) -> Vec<Budget> {
         Vec::new()
     }
 
-    /// How to read what is posted to `/hooks/NAME`, where that is configured.
+    /// Returns the parser for requests to `/hooks/NAME`, if the config enables them.
     fn hooks(&self) -> Option<&dyn Hooks> {
         None
     }

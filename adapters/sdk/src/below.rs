@@ -1,4 +1,5 @@
-//! Files in a folder to which others may write, by names that others gave: no name and no symbolic link leads out of it.
+//! Opens files by external names in a folder that others can write to. No name and no symbolic link may lead
+//! outside the folder.
 
 use std::fs::File;
 use std::io;
@@ -7,14 +8,15 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 
-/// Opens a regular file below a folder; `None` if there is none of that name. It walks down one part at a time, so that nothing can
-/// be swapped for a link between a check and the opening. The folder itself may be a link.
+/// Opens a regular file below a folder. Returns `None` if there is no such file. It opens one path component
+/// at a time, so that no component can be replaced by a link between a check and the opening. The folder
+/// itself may be a link.
 ///
 /// # Errors
-/// The disk's, and that it may not be read.
+/// Returns errors of the file system, including a missing permission to read.
 pub fn open_below(folder: &Path, name: &str) -> io::Result<Option<File>> {
     let never = OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // To go through a folder takes no right to list it.
+    // Traversing a folder does not need the permission to list it.
     let through = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
     let parts: Vec<&str> = name.split('/').collect();
     let Some((last, folders)) = parts.split_last() else { return Ok(None) };
@@ -26,7 +28,7 @@ pub fn open_below(folder: &Path, name: &str) -> io::Result<Option<File>> {
         for part in folders {
             folder = openat(&folder, *part, through | OFlags::NOFOLLOW, Mode::empty())?;
         }
-        // Without NONBLOCK a FIFO would hold the reader up.
+        // Without NONBLOCK, opening a FIFO would block.
         openat(&folder, *last, never | OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty())
     };
     match walk() {

@@ -1,5 +1,5 @@
-//! Reads of files that a job can write: at most a limit, however long the file is or becomes, and never through a link or from a
-//! FIFO. It must not know what the files mean.
+//! Bounded reads of files that a job can write. A read never exceeds its limit, even if the file grows, and
+//! never follows a link or opens a FIFO. This module must not know what the files mean.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 /// Opens a regular file. It never blocks.
 ///
 /// # Errors
-/// `InvalidData` for a FIFO, a device, a folder or a symbolic link in its place; the disk's.
+/// Returns `InvalidData` for a FIFO, a device, a folder or a symbolic link, and any error of the file system.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let invalid = || invalid(format!("{} is not a regular file", file_name(path)));
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -24,12 +24,13 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(invalid()) }
 }
 
-/// The last part of a path, for messages.
+/// Returns the last part of a path, for messages.
 pub(crate) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// A file that is read up to a limit. To read further is `InvalidData`, because its writer may append while it is read.
+/// A file that is read up to a limit. Reading further fails with `InvalidData`, because its writer may append
+/// during the read.
 #[derive(Debug)]
 pub struct BoundedFile {
     file: File,
@@ -43,22 +44,23 @@ impl BoundedFile {
     /// Checks the size of an open file.
     ///
     /// # Errors
-    /// `InvalidData` with the file's name, its size and the limit if it is longer; the disk's.
+    /// Returns `InvalidData` with the file's name, its size and the limit if the file is longer, and any
+    /// error of the file system.
     pub fn new(file: File, path: &Path, limit: u64) -> io::Result<Self> {
         let size = file.metadata()?.len();
         let bounded = Self { file, name: file_name(path), size, limit, left: limit };
         if size > limit { Err(bounded.too_long(size)) } else { Ok(bounded) }
     }
 
-    /// How many bytes it had when it was opened.
+    /// Returns the size in bytes at the time of opening.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Reads it whole.
+    /// Reads the file completely.
     ///
     /// # Errors
-    /// `InvalidData` if it became longer than the limit; the disk's.
+    /// Returns `InvalidData` if the file grew beyond the limit, and any error of the file system.
     pub fn read_all(mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read_to_end(&mut bytes)?;
@@ -72,7 +74,7 @@ impl BoundedFile {
 
 impl Read for BoundedFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // One byte beyond the limit shows that there are more.
+        // One byte beyond the limit shows that the file is longer.
         let most = usize::try_from(self.left.saturating_add(1)).unwrap_or(usize::MAX);
         let room = into.len().min(most);
         let read = self.file.read(&mut into[..room])?;
@@ -125,7 +127,7 @@ mod tests {
         }
         assert_eq!(open(9).unwrap_err().to_string(), "x has 10 bytes, the limit is 9");
 
-        // It grows once its size has been checked.
+        // The file grows after its size was checked.
         let small = open(10).unwrap();
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"ab").unwrap();
         let error = small.read_all().unwrap_err();

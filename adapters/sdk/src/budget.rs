@@ -1,12 +1,13 @@
-//! [`Budget`]: how many calls an engine still allows, for whoever watches over the server. Nothing is decided by it.
+//! [`Budget`]: how many calls an engine still allows, for monitoring. It must not influence any decision.
 
-/// A count of calls that an engine allows in a period, or all at once.
+/// Number of calls that an engine allows, per period or in total.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// What it is for, in a word that is always the same: an operation, a credential's hour. There are few of them.
+    /// Name of the budget, such as an operation or a credential's hourly limit. It never changes, and there
+    /// are few of them.
     pub name: String,
-    /// How many calls are left.
+    /// Number of calls left.
     pub left: f64,
-    /// How many there are when none was made.
+    /// Number of calls allowed when none was made yet.
     pub limit: f64,
 }

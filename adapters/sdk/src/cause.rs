@@ -1,10 +1,11 @@
-//! What lies below the errors of libraries: those at the top say only that something failed.
+//! Functions that search the causes of an error. The top-level errors of libraries often report only that
+//! something failed.
 
 use std::error::Error;
 
 use crate::one_line;
 
-/// What lies at the bottom of an error, in one line.
+/// Returns the innermost cause of an error, in one line.
 pub fn innermost(error: &dyn Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {
@@ -13,7 +14,7 @@ pub fn innermost(error: &dyn Error) -> String {
     one_line(&deepest.to_string())
 }
 
-/// The first error of this type among an error and its causes.
+/// Returns the first error of this type in the chain of an error and its causes.
 pub fn find_cause<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     let mut next = Some(error);
     while let Some(error) = next {

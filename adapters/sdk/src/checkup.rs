@@ -1,5 +1,5 @@
-//! [`Checkup`]: a backend looks itself over for `taskbridge doctor`, and says what to mend. It must not change
-//! anything.
+//! [`Checkup`]: the self-check of a backend for `taskbridge doctor`, with instructions for fixing what is
+//! wrong. It must not change anything.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,58 +10,60 @@ use serde_json::Value;
 
 use crate::Timestamp;
 
-/// A backend can look itself over: its credentials, what they may do, its clock, and the targets of tools.
+/// Ability of a backend to check itself: its credentials and their permissions, its clock, and the targets of
+/// tools.
 #[async_trait]
 pub trait Checkup: Send + Sync {
-    /// Looks at all that jobs of these tools need, by calls that change nothing.
+    /// Checks everything that jobs of these tools need, with calls that change nothing.
     ///
     /// - It starts, changes and ends nothing.
-    /// - What was looked at and is right is told too, at least one thing if all is.
-    /// - What cannot be looked at is a finding like any other: an engine that is away is a fault that says so.
-    /// - A target that the engine does not have is a fault, and its words name the tool.
-    /// - A fault says how to mend it. Nothing that is said holds a secret.
+    /// - Successful checks are reported too. If everything is right, there is at least one finding.
+    /// - A check that cannot be made is a finding as well: an engine that is unreachable is a fault with that
+    ///   message.
+    /// - A target that the engine does not have is a fault, and its text names the tool.
+    /// - A fault explains how to fix it. No finding contains a secret.
     async fn check_up(&self, tools: &[ToolTarget]) -> Vec<Finding>;
 }
 
-/// A tool of the config, as far as its backend is concerned.
+/// A configured tool, as its backend sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolTarget {
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: String,
-    /// Its target.
+    /// Target of the tool.
     pub target: Value,
 }
 
-/// A policy that an administrator has to grant, in the engine's own form.
+/// A policy that an administrator must grant, in the engine's own format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyDocument {
-    /// Who needs it, such as "the server's credentials".
+    /// Who needs the policy, such as "the server's credentials".
     pub whose: String,
-    /// The policy, to be pasted.
+    /// The policy, ready to paste.
     pub document: Value,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What it is: "credentials", "permission states:StartExecution", "tool `deploy`".
+    /// Subject of the check: "credentials", "permission states:StartExecution", "tool `deploy`".
     pub what: String,
-    /// How it is.
+    /// Severity of the result.
     pub verdict: Verdict,
-    /// What was seen, in a line.
+    /// What the check found, in one line.
     pub says: String,
-    /// How to mend it. It may have several lines, such as a policy as JSON to be pasted.
+    /// How to fix it. It may have several lines, such as a policy in JSON to paste.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
-/// How something is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is right.
+    /// Everything is right.
     Ok,
-    /// It works, and may not do what was meant.
+    /// It works, but perhaps not as intended.
     Warning,
     /// Something will not work.
     Fault,
@@ -78,22 +80,23 @@ impl fmt::Display for Verdict {
 }
 
 impl Finding {
-    /// It is right.
+    /// Creates a finding that everything is right.
     pub fn ok(what: impl Into<String>, says: impl Into<String>) -> Self {
         Self { what: what.into(), verdict: Verdict::Ok, says: says.into(), fix: None }
     }
 
-    /// It works, and may not do what was meant.
+    /// Creates a finding for something that works, but perhaps not as intended.
     pub fn warning(what: impl Into<String>, says: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { what: what.into(), verdict: Verdict::Warning, says: says.into(), fix: Some(fix.into()) }
     }
 
-    /// Something will not work.
+    /// Creates a finding for something that will not work.
     pub fn fault(what: impl Into<String>, says: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { what: what.into(), verdict: Verdict::Fault, says: says.into(), fix: Some(fix.into()) }
     }
 
-    /// How far this machine's clock is from another's, of which this much is borne there. Half of it is worth a warning.
+    /// Compares this machine's clock with that of `whose`, which tolerates an offset of `borne`. More than
+    /// half of that is a warning, and more than all of it is a fault.
     pub fn clock(whose: &str, theirs: Timestamp, ours: Timestamp, borne: Duration) -> Self {
         let (ahead, behind) = (ours.since(theirs), theirs.since(ours));
         let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };

@@ -1,5 +1,6 @@
-//! Arguments of a program: what a template gives is exactly one of them, whatever it holds, and no caller makes an option of it.
-//! It must not know what the program is, nor where its arguments are written.
+//! Renders the arguments of a program. A template becomes exactly one argument, whatever it contains, and no
+//! caller can turn an argument into an option. This module must not know what the program is, or where its
+//! arguments are written.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,12 +14,12 @@ use crate::{Context, Error, Result, Templates};
 pub enum CommandArgument {
     /// A template for exactly one argument.
     One(String),
-    /// Templates for arguments that are left out together.
+    /// Templates for arguments that are omitted together.
     Optional(Vec<String>),
 }
 
 impl CommandArgument {
-    /// Every template of these arguments, with the field it stands in.
+    /// Returns every template of these arguments, with the path of its field.
     pub fn templates<'a>(field: &'a str, arguments: &'a [Self]) -> impl Iterator<Item = (String, &'a str)> {
         arguments.iter().enumerate().flat_map(move |(at, argument)| match argument {
             Self::One(template) => vec![(format!("{field}[{at}]"), template.as_str())],
@@ -31,10 +32,11 @@ impl CommandArgument {
 }
 
 impl Templates {
-    /// The arguments of a program. No caller makes an option of one, unless `dashes` lets them.
+    /// Renders the arguments of a program. Without `dashes`, no caller can turn an argument into an option.
     ///
     /// # Errors
-    /// `Rejected`: with what the caller gave they cannot be rendered, or one could be taken for an option.
+    /// Returns `Rejected` if a template cannot be rendered with the caller's arguments, or if the program
+    /// could take an argument for an option.
     pub fn words(
         &self,
         field: &str,
@@ -56,7 +58,8 @@ impl Templates {
                     if !group.iter().any(|template| self.lacks(template, context)) {
                         words.extend(line.together(&field, group, options_over)?);
                     }
-                    // Whether it is left out or not: what stands in it may be a program of its own.
+                    // This applies even if the group is omitted, because the group may contain a program of
+                    // its own.
                     let over = |over, template: &String| line.ends_options(template, over);
                     options_over &= group.iter().fold(options_over, over);
                 }
@@ -66,9 +69,9 @@ impl Templates {
     }
 }
 
-/// How the arguments of one command line are rendered.
+/// Settings for rendering the arguments of one command line.
 struct Line<'a> {
-    /// The field that they stand in.
+    /// Field that contains the arguments.
     list: &'a str,
     templates: &'a Templates,
     context: &'a Context,
@@ -76,8 +79,8 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Arguments that are left out together. What follows an option in its group may be that option's value, or the option may take
-    /// none: nobody but the program knows.
+    /// Renders arguments that are omitted together. An argument after an option in the group may be the value
+    /// of that option. The option may also take no value: only the program knows.
     fn together(&self, field: &str, group: &[String], mut options_over: bool) -> Result<Vec<String>> {
         let mut words = Vec::with_capacity(group.len());
         for (at, template) in group.iter().enumerate() {
@@ -88,20 +91,23 @@ impl Line<'_> {
         Ok(if complete { words } else { Vec::new() })
     }
 
-    /// True if no program takes what comes behind this argument for an option: it is `--`, or a value of the caller's that stands
-    /// behind one. A word of the config's can be the name of a program that `--` was not meant for (`env -- tar`).
+    /// Returns true if no program takes later arguments for options: the template is `--`, or a value of the
+    /// caller after `--`. A word from the config can be the name of another program, to which the `--` does
+    /// not apply (`env -- tar`).
     fn ends_options(&self, template: &str, over: bool) -> bool {
         template == "--" || (over && self.whose(template).is_some())
     }
 
-    /// The first name in a template that stands for something of the caller's.
+    /// Returns the first name in a template that refers to a value of the caller.
     fn whose(&self, template: &str) -> Option<String> {
         let names = self.templates.names(template).unwrap_or_default();
         names.into_iter().find(|name| self.context.is_callers(name))
     }
 
-    /// One argument. If its first dash is a caller's, the program could take it for an option that nobody offered. Whose it is shows
-    /// when the callers' texts are rendered without their dashes. A number is what the tool's schema lets through.
+    /// Renders one argument. If its first dash comes from a caller, the program could take it for an option
+    /// that the config does not offer. To find the origin of the dash, the template is rendered again without
+    /// the dashes in the callers' texts. A negative number is allowed, because the tool's schema decides on
+    /// it.
     fn word(&self, field: &str, template: &str, options_over: bool) -> Result<String> {
         let word = self.templates.word(field, template, self.context)?;
         if self.dashes || options_over || !word.starts_with('-') || template.starts_with('-') {

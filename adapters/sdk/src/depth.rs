@@ -1,24 +1,24 @@
-//! Bounds the nesting of JSON that comes from engines and jobs, counts its values, and reads stored JSON that is nested deeper than
-//! the parser allows. It must not know what the JSON means.
+//! Limits the nesting of JSON from engines and jobs, counts its values, and parses stored JSON that is nested
+//! deeper than the parser allows. It must not know what the JSON means.
 
 use std::fmt::Write as _;
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Value};
 
-/// The deepest nesting that is kept of a value from outside. What keeps a value nests it a few levels deeper, and the
-/// parser of JSON reads [`PARSED`].
+/// Maximum nesting of an external value that is stored. The stored row nests the value a few levels deeper,
+/// and the JSON parser reads at most [`PARSED`] levels.
 pub const DEEPEST_VALUE: usize = 100;
 
-/// The deepest nesting that the parser of JSON reads.
+/// Maximum nesting that the JSON parser accepts.
 const PARSED: usize = 127;
 
-/// Replaces what is nested deeper than [`DEEPEST_VALUE`] by its JSON text.
+/// Replaces every value nested deeper than [`DEEPEST_VALUE`] with its JSON text.
 pub fn limit_depth(value: &mut Value) {
     limit(value, DEEPEST_VALUE);
 }
 
-/// The same for the members of an object.
+/// Does the same as [`limit_depth`] for the members of an object.
 pub(crate) fn limit_members(members: &mut Map<String, Value>) {
     members.values_mut().for_each(|value| limit(value, DEEPEST_VALUE - 1));
 }
@@ -32,7 +32,8 @@ fn limit(value: &mut Value, levels: usize) {
     }
 }
 
-/// How many values JSON text has at most, without parsing it: a value takes up to a hundred times the memory of its text.
+/// Returns an upper bound for the number of values in a JSON text, without parsing it. Parsed values take up
+/// to a hundred times the memory of the text.
 pub fn count_values(json: &[u8]) -> usize {
     let (mut values, mut in_string, mut escaped) = (1, false, false);
     for byte in json {
@@ -47,10 +48,10 @@ pub fn count_values(json: &[u8]) -> usize {
     values
 }
 
-/// Reads JSON of any nesting: what is nested deeper than the parser allows becomes its JSON text.
+/// Parses JSON of any nesting. A part that is nested deeper than the parser allows becomes its JSON text.
 ///
 /// # Errors
-/// If it is no JSON, or not of this type.
+/// Returns an error if the text is not JSON, or not of this type.
 pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(json).or_else(|error| {
         let text = std::str::from_utf8(json).map_err(serde_json::Error::custom)?;
@@ -58,8 +59,8 @@ pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     })
 }
 
-/// The text with each part that is nested deeper than [`PARSED`] as a string; `None` if there is none. It does not recurse,
-/// so that no nesting exhausts the stack.
+/// Returns the text with each part that is nested deeper than [`PARSED`] as a string; `None` if there is no
+/// such part. It does not recurse, so that no nesting can exhaust the stack.
 fn flatten(text: &str) -> Option<String> {
     let mut flat = String::new();
     let (mut depth, mut copied, mut deep_from) = (0usize, 0, 0);
@@ -106,7 +107,8 @@ mod tests {
         }
     }
 
-    /// A value of this depth, by lists and objects in turn, with strings that look like nesting.
+    /// Returns a value of this depth with alternating arrays and objects. It contains strings that look like
+    /// nesting.
     fn nested(levels: usize) -> Value {
         let mut value = json!("]}\\\"[{");
         for level in 0..levels {
@@ -115,7 +117,7 @@ mod tests {
         value
     }
 
-    /// Replaces strings that hold JSON by what they hold.
+    /// Replaces strings that contain JSON with the parsed JSON.
     fn unflatten(value: Value) -> Value {
         match value {
             Value::String(text) if text.starts_with(['[', '{']) => {

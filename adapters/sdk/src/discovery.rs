@@ -1,4 +1,4 @@
-//! [`Discovery`]: what an engine has that could be run, offered as tools. It must not start or change anything.
+//! [`Discovery`]: offers what an engine could run as tools. It must not start or change anything.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -6,46 +6,49 @@ use serde_json::{Map, Value};
 
 use crate::Result;
 
-/// The engine knows what could be run in it.
+/// Ability to list what the engine could run.
 ///
-/// What is wanted of it stands in the field `discover` of the adapter's `Config`, a table that the adapter reads; the
-/// server itself reads `every` and `prefix` there, and calls this only for a backend whose config has that table.
-/// `taskbridge discover` calls it for any: without the table, all there is is wanted.
+/// The field `discover` of the adapter's `Config` is a table that selects the tools. The adapter reads this
+/// table. The server itself reads `every` and `prefix` in it, and calls this trait only for a backend whose
+/// config has the table. `taskbridge discover` calls it for every backend; without the table, it lists
+/// everything.
 #[async_trait]
 pub trait Discovery: Send + Sync {
-    /// The tools that the engine has now.
+    /// Returns the tools that the engine has now.
     ///
-    /// - All that are wanted, in any order, or an error: a fault is never told as fewer tools.
-    /// - No two have the same name, and a tool has its name every time and from every process ([`tool_name`] makes one),
-    ///   whatever else there is.
-    /// - Each can be called as it is: a job of its target takes the arguments that its input schema describes.
-    /// - What the engine has no more is not among them.
+    /// - It returns all selected tools in any order, or an error. A fault never appears as a shorter list.
+    /// - No two tools have the same name. A tool has the same name every time and in every process,
+    ///   regardless of which other tools exist. [`tool_name`] creates such names.
+    /// - Each tool can be called as described: a job with its target accepts the arguments that its input
+    ///   schema describes.
+    /// - The list does not contain what the engine no longer has.
     async fn discover(&self) -> Result<Vec<DiscoveredTool>>;
 }
 
-/// A tool that a backend offers: what `[tools.NAME]` says of others, but for the backend.
+/// A tool that a backend offers, with the same information as `[tools.NAME]`, except the backend.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiscoveredTool {
-    /// Its name: 1 to 128 letters, digits, `_`, `-` and `.`.
+    /// Name of the tool: 1 to 128 letters, digits, `_`, `-` and `.`.
     pub name: String,
-    /// A title for people.
+    /// Title for people.
     pub title: Option<String>,
-    /// What it does and when to use it, for models.
+    /// What the tool does and when to use it, written for models.
     pub description: Option<String>,
-    /// What it takes: a JSON Schema of an object.
+    /// JSON Schema of the arguments, which are an object.
     pub input_schema: Map<String, Value>,
-    /// What to run: what a config would hold as `target`.
+    /// What to run: the `target` that a config would contain.
     pub target: Value,
-    /// What else a config would say of it, such as `annotations` or `output_schema`. It must not be left to whoever can
-    /// write into the engine: these fields decide what the server does.
+    /// Other fields that a config could set, such as `annotations` or `output_schema`. They must not come
+    /// from people who can write to the engine, because they control what the server does.
     pub more: Map<String, Value>,
 }
 
-/// The longest name that [`tool_name`] makes: the longest that models' interfaces take.
+/// Longest name that [`tool_name`] creates, which is the longest that the APIs of models accept.
 const LONGEST_NAME: usize = 64;
 
-/// A tool's name for something in the engine: its own name where that can be one. Otherwise what cannot stand in a name
-/// is replaced, what is too long is cut, and a short digest of the whole keeps apart what would be the same then.
+/// Returns a tool name for something in the engine. A valid name is returned unchanged. Otherwise invalid
+/// characters are replaced, a name that is too long is cut, and a short digest of the whole name is appended
+/// to keep names distinct.
 pub fn tool_name(name: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits) {
@@ -56,7 +59,8 @@ pub fn tool_name(name: &str) -> String {
     kept.map(|c| if fits(c) { c } else { '_' }).chain(digest.chars()).collect()
 }
 
-/// Fowler, Noll and Vo's hash of 32 bits: the same in every process and version. It keeps nothing secret.
+/// Computes the 32-bit FNV-1a hash (Fowler, Noll and Vo), which is the same in every process and version. It
+/// is not cryptographic.
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,38 +1,40 @@
-//! [`Error`]: how one attempt against an engine failed, named by what the caller must do about it. It must not
-//! decide a retry: the tables in the server's reconciler do.
+//! [`Error`]: the failure of one attempt against an engine, classified by what the caller must do. It must
+//! not decide on retries: the tables in the server's reconciler do.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The result of one attempt against an engine.
+/// Result of one attempt against an engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// How an attempt failed. The kinds are few because each is a different order to the caller.
+/// Kind of failure. There are few kinds, because each requires a different reaction of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// The engine understood the request and refused it. Asking again would be refused again.
+    /// The engine understood the request and refused it. A retry would be refused again.
     Rejected,
-    /// The engine does not accept our credentials, or they may not do this.
+    /// The engine does not accept our credentials, or they lack the permission.
     Denied,
     /// The deployment is wrong: an unknown region, a missing queue, a target that does not exist.
     Config,
-    /// The engine asks for patience. `after` is how long, where it said so.
+    /// The engine rate limits the request. `after` is the wait that it asks for, if it gave one.
     Limited {
-        /// How long to wait before the next attempt.
+        /// Time to wait before the next attempt.
         after: Option<Duration>,
     },
-    /// The engine could not be reached, or answered that it cannot serve now. It did not act on the request.
+    /// The engine could not be reached, or reported that it cannot serve requests now. It did not act on the
+    /// request.
     Unavailable,
-    /// The request may or may not have taken effect, and the engine offers no way to repeat it safely.
+    /// It is unknown whether the request took effect, and the engine has no safe way to repeat it.
     Uncertain,
 }
 
-/// A failed attempt: its kind, what happened in words that a person can act on, and the cause underneath.
+/// Failed attempt: its kind, a message that a person can act on, and the underlying cause.
 ///
-/// The message must hold no secret: it can reach a task's result. `Display` does not repeat the source.
+/// The message must not contain a secret, because it can reach the result of a task. `Display` does not
+/// include the source.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -43,63 +45,64 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of a kind, with a message for people.
+    /// Creates an error of this kind, with a message for people.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), is_final: false, source: None }
     }
 
-    /// The engine understood and refused.
+    /// Creates an error for a request that the engine understood and refused.
     pub fn rejected(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Rejected, message)
     }
 
-    /// Our credentials are wrong or may not do this.
+    /// Creates an error for credentials that are wrong or lack a permission.
     pub fn denied(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Denied, message)
     }
 
-    /// The deployment is wrong.
+    /// Creates an error for a wrong deployment.
     pub fn config(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Config, message)
     }
 
-    /// The engine asks for patience.
+    /// Creates an error for a rate limit of the engine.
     pub fn limited(after: Option<Duration>, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Limited { after }, message)
     }
 
-    /// The engine could not be reached, and did not act.
+    /// Creates an error for an engine that could not be reached and did not act.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, message)
     }
 
-    /// Nobody knows whether the request took effect.
+    /// Creates an error for a request that may or may not have taken effect.
     pub fn uncertain(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Uncertain, message)
     }
 
-    /// The same error, of which a later attempt cannot learn more: an uncertain start stays uncertain. The server reports it at
-    /// once, so the message says where a person can look.
+    /// Marks the error as final: a later attempt cannot learn more, so an uncertain start stays uncertain.
+    /// The server reports it immediately, so the message must name the place where a person can check.
     #[must_use]
     pub fn for_good(mut self) -> Self {
         self.is_final = true;
         self
     }
 
-    /// True if a later attempt cannot learn more.
+    /// Returns true if a later attempt cannot learn more.
     pub fn is_final(&self) -> bool {
         self.is_final
     }
 
-    /// The same error with its cause attached, for the operator's log.
+    /// Attaches the cause of the error, for the operator's log.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// The same error as a reason not to connect. What an engine or its surroundings answer is no error of the config file,
-    /// so `Config` becomes `Unavailable`: the server goes on without the backend and connects it later.
+    /// Converts the error for use in [`crate::Adapter::connect`]. A response of an engine or its environment
+    /// is not an error of the config file, so `Config` becomes `Unavailable`: the server runs without the
+    /// backend and connects it later.
     #[must_use]
     pub fn while_connecting(self) -> Self {
         match self.kind {
@@ -108,7 +111,7 @@ impl Error {
         }
     }
 
-    /// What the caller must do about it.
+    /// Returns the kind, which determines what the caller must do.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -1,12 +1,15 @@
-//! The head and the tail of a text that is too long to show. It must not know where the whole text can be read.
+//! [`excerpt`]: the head and the tail of a text that is too long to show. It must not know where the full
+//! text can be read.
 
-/// The share of an excerpt that is the tail: why a job failed is mostly at its end.
+/// Fraction of an excerpt that the tail gets. The reason of a failure is usually at the end.
 const TAIL: (usize, usize) = (3, 4);
 
-/// The head and the tail of a text that has more than `max_bytes` bytes, cut at character boundaries, with a line between
-/// them that says how many bytes are left out and, by `whole`, where to read them. `None` if the text fits.
+/// Returns the head and the tail of a text that has more than `max_bytes` bytes, cut at character boundaries.
+/// A line between them contains the number of omitted bytes and `whole`, which describes where to read them.
+/// Returns `None` if the text fits.
 ///
-/// The line between the two counts as well, unless it alone is longer than `max_bytes`.
+/// The result has at most `max_bytes` bytes, including the line between them, unless that line alone is
+/// longer.
 pub fn excerpt(text: &str, max_bytes: usize, whole: &str) -> Option<String> {
     if text.len() <= max_bytes {
         return None;
@@ -19,7 +22,8 @@ pub fn excerpt(text: &str, max_bytes: usize, whole: &str) -> Option<String> {
     Some(format!("{head}{}{tail}", gap(text.len() - head.len() - tail.len())))
 }
 
-/// True if these bytes are mostly text in UTF-8: no NUL among them, and at most one character in ten that is none.
+/// Returns true if these bytes are mostly UTF-8 text: they contain no NUL, and at most one character in ten
+/// is invalid.
 pub fn is_mostly_text(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let wrong = text.chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();

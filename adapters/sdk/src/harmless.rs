@@ -1,7 +1,8 @@
-//! What engines and jobs say, made harmless: they are believed by nobody, and what they say ends in terminals, logs and the
-//! prompts of models. Control characters and escape sequences go, and so do characters that nobody sees or that turn the
-//! direction of a text; what is too long is cut, with a word about it. Data that a job hands back as data stays as it is, but
-//! for what is nested too deep: programs read it. The server does this to all that it hears, so that no adapter can forget it.
+//! Sanitizes what engines and jobs return. That data is untrusted, and it ends up in terminals, logs and the
+//! prompts of models. Control characters and escape sequences are removed, and so are invisible characters
+//! and those that change the direction of a text. Text that is too long is cut and marked. Structured data
+//! that a job returns stays unchanged, except where it is nested too deeply, because programs read it. The
+//! server itself calls these functions, so that no adapter can forget to.
 
 use std::borrow::Cow;
 
@@ -10,21 +11,21 @@ use serde_json::Value;
 use crate::depth::{limit_depth, limit_members};
 use crate::{Artifact, Ask, Content, JobState, Note, Observation, Output, Question};
 
-/// The longest line for people, in bytes.
+/// Longest status message, in bytes.
 const LONGEST_MESSAGE: usize = 4 * 1024;
-/// The longest words of a question, in bytes.
+/// Longest text of a question, in bytes.
 const LONGEST_QUESTION: usize = 16 * 1024;
-/// How many questions of a job are heard at once; others are once those have been answered.
+/// Maximum number of open questions per job. Further questions are processed after these have been answered.
 const MOST_QUESTIONS: usize = 64;
-/// The most bytes of blocks that a job hands back.
+/// Maximum total size of the content blocks of a job, in bytes.
 const MOST_CONTENT: usize = 16 * 1024 * 1024;
-/// The most bytes of data that a job hands back, as JSON.
+/// Maximum size of the structured data of a job as JSON, in bytes.
 const MOST_DATA: usize = 64 * 1024 * 1024;
-/// The most artifacts of a job.
+/// Maximum number of artifacts of a job.
 const MOST_ARTIFACTS: usize = 10_000;
 
-/// Words of somebody else as they can be shown: without escape sequences, control characters but line breaks and tabs,
-/// characters that nobody sees but a model, and those that turn the direction of what follows.
+/// Sanitizes external text for display. Removes escape sequences, invisible characters that only a model
+/// sees, characters that change the text direction, and control characters other than line breaks and tabs.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     let has_harm = |(at, c): (usize, char)| is_harmful(c) || (c == '\r' && !text[at + 1..].starts_with('\n'));
     if !text.char_indices().any(has_harm) {
@@ -38,7 +39,7 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
             '\u{1b}' => after_escape(after),
             '\u{9b}' => after_csi(after),
             '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => after_string(after),
-            // Whatever overwrites a line begins another.
+            // A carriage return that would overwrite the line starts a new one.
             '\r' => {
                 clean.push_str(if after.starts_with('\n') { "\r" } else { "\n" });
                 after
@@ -57,13 +58,13 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
 fn is_harmful(c: char) -> bool {
     match c {
         '\n' | '\t' | '\r' => false,
-        // What overrides a direction, and tags, which spell words that only a model reads.
+        // Direction overrides, and tag characters, which spell words that only a model reads.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}' => true,
         c => c.is_control(),
     }
 }
 
-/// What follows the sequence that an escape character begins.
+/// Returns the text after the sequence that an escape character starts.
 fn after_escape(text: &str) -> &str {
     match text.chars().next() {
         Some('[') => after_csi(&text[1..]),
@@ -77,20 +78,21 @@ fn after_escape(text: &str) -> &str {
     }
 }
 
-/// Parameters, and one character that ends them.
+/// Skips the parameters of a control sequence, and the character that ends it.
 fn after_csi(text: &str) -> &str {
     let rest = text.trim_start_matches(|c| matches!(c, ' '..='?'));
     if rest.starts_with(|c| matches!(c, '@'..='~')) { &rest[1..] } else { rest }
 }
 
-/// A string that is meant for the terminal: up to its end, or to the end of the line if it has none there.
+/// Skips a string that is meant for the terminal: up to its terminator, or to the end of the line if it has
+/// none there.
 fn after_string(text: &str) -> &str {
     let end = text.find(['\u{7}', '\u{1b}', '\u{9c}', '\n', '\r']).unwrap_or(text.len());
     let rest = &text[end..];
     rest.strip_prefix(['\u{7}', '\u{9c}']).or_else(|| rest.strip_prefix("\u{1b}\\")).unwrap_or(rest)
 }
 
-/// Harmless words of at most so many bytes.
+/// Sanitizes text and cuts it to `longest` bytes.
 fn words(text: &str, longest: usize) -> String {
     let text = harmless(text);
     if text.len() <= longest {
@@ -105,7 +107,8 @@ fn start(text: &str, longest: usize) -> &str {
 }
 
 impl Observation {
-    /// The same look with all that engine and job said made harmless, and bounded.
+    /// Returns the observation with its texts for people sanitized, and its size limited. Addresses and
+    /// structured data keep their text.
     #[must_use]
     pub fn made_harmless(mut self) -> Self {
         self.message = self.message.map(|message| words(&message, LONGEST_MESSAGE));
@@ -138,7 +141,7 @@ fn note(mut note: Note) -> Note {
     note
 }
 
-/// JSON for people, with each text of it made harmless.
+/// Sanitizes each text within JSON that is meant for people.
 fn all_words(data: Value) -> Value {
     match data {
         Value::String(text) => harmless(&text).into_owned().into(),
@@ -164,7 +167,8 @@ fn question(mut question: Question) -> Question {
     question
 }
 
-/// What a form calls itself and its fields. Its values stay: an answer is held against them.
+/// Sanitizes the titles and descriptions of a form and its fields. Its values stay unchanged, because answers
+/// are validated against them.
 fn labels(form: &mut Value) {
     let Value::Object(members) = form else { return };
     for (name, value) in members {
@@ -184,7 +188,7 @@ fn output(mut output: Output) -> Output {
         .map(|block| bounded(plain(block), &mut room))
         .collect();
     let mut artifacts = std::mem::take(&mut output.artifacts);
-    // Nobody can write down an address of such a name, and whoever shows it is steered by it.
+    // Such a name cannot be written in an address, and could control the terminal or model that displays it.
     artifacts.retain(|Artifact { name, .. }| !name.contains(|c: char| c.is_control() || is_harmful(c)));
     artifacts.truncate(MOST_ARTIFACTS);
     Output { content, artifacts, ..output }
@@ -208,7 +212,7 @@ fn plain(block: Content) -> Content {
     }
 }
 
-/// A block as far as there is room.
+/// Returns the block, shortened or replaced if it does not fit into the remaining bytes.
 fn bounded(block: Content, room: &mut usize) -> Content {
     let (bytes, what) = match &block {
         Content::Text { text } => (text.len(), "text"),

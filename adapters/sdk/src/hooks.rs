@@ -1,45 +1,48 @@
-//! [`Hooks`]: what an engine posts to `/hooks/NAME` of the server, proven and read. It must not ask the engine anything:
-//! the sender waits.
+//! [`Hooks`]: verifies and parses what an engine posts to `/hooks/NAME` of the server. It must not call the
+//! engine, because the sender is waiting.
 
 use crate::JobHandle;
 
-/// The engine, or something beside it, can say by HTTP that jobs changed.
+/// Ability to receive HTTP notifications of changed jobs from the engine, or from a system next to it.
 pub trait Hooks: Send + Sync {
-    /// Reads one delivery. `None` if it is not proven that it comes from whom the config trusts.
+    /// Parses one delivery. Returns `None` if it does not prove that it comes from a sender that the config
+    /// trusts.
     ///
-    /// - The proof (a signature of the body, or a shared secret) is compared in constant time ([`same_secret`]), before
-    ///   anything that the body says is believed.
-    /// - What is proven and says nothing about jobs here is a delivery about none.
-    /// - It only reads: a delivery that comes twice, late or out of order says the same.
+    /// - The proof is a signature of the body or a shared secret. It is compared in constant time
+    ///   ([`same_secret`]) before anything in the body is used.
+    /// - A verified delivery that names no jobs of this backend returns an empty list of jobs.
+    /// - It only reads: a delivery that arrives twice, late or out of order gives the same result.
     fn read(&self, delivery: &Delivery<'_>) -> Option<Told>;
 }
 
-/// What was posted.
+/// HTTP request that was posted to the hook.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
-    /// The headers that are text, with their names in lower case.
+    /// Headers whose values are text, with names in lower case.
     pub headers: &'a [(&'a str, &'a str)],
-    /// The body, byte for byte.
+    /// Body, byte for byte.
     pub body: &'a [u8],
 }
 
 impl<'a> Delivery<'a> {
-    /// The header of this name, given in lower case.
+    /// Returns the value of a header. `name` must be in lower case.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 }
 
-/// What a delivery says: a hint, which the server follows by looking.
+/// Content of a delivery. It is only a hint: the server polls the jobs that it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// The jobs that may have changed.
+    /// Jobs that may have changed.
     pub jobs: Vec<JobHandle>,
-    /// The delivery's own id, if the engine gives it one: what comes again under it is passed over.
+    /// The delivery's own id, if the engine gives it one. The server ignores a second delivery with the same
+    /// id.
     pub id: Option<String>,
 }
 
-/// Whether two secrets, or two signatures, are the same. How long it takes tells nothing but their lengths.
+/// Returns true if two secrets or two signatures are equal. The time taken depends only on their lengths. An
+/// empty `wanted` never matches.
 pub fn same_secret(given: &[u8], wanted: &[u8]) -> bool {
     use subtle::ConstantTimeEq as _;
     !wanted.is_empty() && bool::from(given.ct_eq(wanted))

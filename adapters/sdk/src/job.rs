@@ -1,5 +1,5 @@
-//! The words for one run inside an engine: what to start, what it is called, and what was seen of it. Plain data;
-//! it must not talk to anything.
+//! Types that describe one job, which is one run inside an engine: the start request, the names of the job,
+//! and its observed state. Plain data; this module must not perform I/O.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,33 +9,36 @@ use serde_json::Value;
 
 use crate::{Error, Note, OnBehalfOf, Output, Question, Result, SourceFile, Timestamp};
 
-/// Our idempotency key for one job: `tb-` and 26 lower-case base-32 characters (128 random bits).
+/// Idempotency key of one job: `tb-` and 26 lower-case base-32 characters (128 random bits).
 ///
-/// It is random and is not the task id: a task id may act as a bearer secret, while the key ends up in job names
-/// that everybody who uses the engine can read. It is safe in file names, DNS labels and every engine's names.
+/// It is random and differs from the task id. A task id may act as a bearer secret, while the key appears in
+/// job names that every user of the engine can read. It is valid in file names, in DNS labels and in the
+/// names of every engine.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobKey(String);
 
 impl JobKey {
-    /// The key that is made of these random bytes.
+    /// Creates a key from 16 random bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let text = data_encoding::BASE32_NOPAD.encode(&bytes).to_ascii_lowercase();
         Self(format!("tb-{text}"))
     }
 
-    /// The key as engines see it.
+    /// Returns the key in the form that engines see.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The engine's own name for a run: an ARN, a run id, a directory. Opaque to all but its adapter, and stored.
+/// The engine's own name for a run: an ARN, a run id, a directory. Stored, and opaque to everything but its
+/// adapter.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobHandle(String);
 
-/// The jobs that one engine call can answer for share a group: a state machine, a workflow, a cluster.
+/// Name of a group: the jobs that one engine call can report on, such as those of a state machine, a workflow
+/// or a cluster.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GroupKey(String);
@@ -43,12 +46,12 @@ pub struct GroupKey(String);
 macro_rules! opaque_name {
     ($name:ident) => {
         impl $name {
-            /// Wraps the adapter's own name.
+            /// Wraps a name that the adapter chose.
             pub fn new(name: impl Into<String>) -> Self {
                 Self(name.into())
             }
 
-            /// The name as the adapter gave it.
+            /// Returns the name as the adapter gave it.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -75,42 +78,44 @@ macro_rules! shown_as_text {
 }
 shown_as_text!(JobKey, JobHandle, GroupKey);
 
-/// What to start.
+/// Request to start a job.
 #[derive(Clone)]
 pub struct JobSpec {
-    /// The idempotency key: one job at most ever runs under it.
+    /// The idempotency key. At most one job ever runs under it.
     pub key: JobKey,
-    /// What to run in the engine; it has the shape of the adapter's `Target`, checked when the config was read.
+    /// What to run in the engine. It has the shape of the adapter's `Target`, which was checked when the
+    /// config was read.
     pub target: Value,
-    /// The caller's arguments: an object that was validated against the tool's input schema.
+    /// The caller's arguments: an object that is valid against the tool's input schema.
     pub arguments: Value,
-    /// Files that came with the arguments, to be staged by the adapter.
+    /// Files that the caller sent with the arguments. The adapter stages them.
     pub files: Vec<InputFile>,
-    /// True if an earlier attempt under this key may have reached the engine and its reply was not received.
+    /// True if an earlier attempt under this key may have reached the engine, but its reply was not received.
     pub may_exist: bool,
-    /// The trace that the call belongs to, for the job to go on with where the engine can hand it over.
+    /// Trace context of the call. The job continues this trace if the engine can pass it on.
     pub trace: Option<Trace>,
-    /// Who asked for it; `None` if that is nobody in particular. A backend that acts with each person's own credentials
-    /// starts nothing for somebody that it has none of, and never takes its own instead.
+    /// The person who requested the job; `None` if no person is known. A backend that acts with each person's
+    /// own credentials must not start a job for a person without credentials, and must not fall back to its
+    /// own.
     pub on_behalf_of: Option<OnBehalfOf>,
 }
 
-/// A place in a distributed trace, as the W3C writes it (Trace Context, level 1).
+/// Position in a distributed trace, in the format of W3C Trace Context, level 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
-    /// `traceparent`: version, trace, parent and flags.
+    /// `traceparent`: version, trace id, parent id and flags.
     pub parent: String,
-    /// `tracestate`: what the tracing systems on the way have to say.
+    /// `tracestate`: data of the tracing systems along the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
 }
 
 impl Trace {
-    /// The longest `tracestate` that is carried on, in bytes. The W3C asks for 512 at least.
+    /// Longest `tracestate` that is propagated, in bytes. The W3C requires support for at least 512.
     pub const MAX_STATE: usize = 1024;
 
-    /// A place in a trace. `None` if the parent is not of the form that the W3C gives it; a state that is not of its
-    /// form is left out, as the W3C asks for.
+    /// Parses a trace context. Returns `None` if the parent is not a valid `traceparent`. Drops an invalid
+    /// state, as the W3C requires.
     pub fn new(parent: &str, state: Option<&str>) -> Option<Self> {
         let hex = |text: &str, length: usize| {
             text.len() == length && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
@@ -119,7 +124,7 @@ impl Trace {
         let mut parts = parent.splitn(5, '-');
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let form = hex(version, 2) && hex(trace, 32) && hex(span, 16) && hex(flags, 2);
-        // Version 00 has these four parts; later ones may have more, and ff is none.
+        // Version 00 has exactly these four parts. Later versions may have more, and version ff is invalid.
         let rest = parts.next();
         let known = version != "ff" && (version != "00" || rest.is_none());
         let plain = parent.len() <= 256 && parent.bytes().all(|byte| byte.is_ascii_graphic());
@@ -134,14 +139,14 @@ impl Trace {
         Some(Self { parent: parent.to_owned(), state: state.filter(fits).map(str::to_owned) })
     }
 
-    /// The environment variables by which OpenTelemetry hands a trace to a process.
+    /// Returns the environment variables with which OpenTelemetry passes a trace to a process.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let state = self.state.as_deref().map(|state| ("TRACESTATE", state));
         std::iter::once(("TRACEPARENT", self.parent.as_str())).chain(state)
     }
 }
 
-/// Arguments can hold secrets, so only the key and the attempt are shown.
+/// Shows only the key and the attempt, because arguments can contain secrets.
 impl fmt::Debug for JobSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JobSpec")
@@ -151,20 +156,20 @@ impl fmt::Debug for JobSpec {
     }
 }
 
-/// A file that the caller handed over with an argument. The adapter puts it where the job can read it and passes
+/// File that the caller passed with an argument. The adapter places it where the job can read it, and passes
 /// the path in place of the argument.
 #[derive(Clone)]
 pub struct InputFile {
-    /// The parameter (a top-level property of the arguments) that the file belongs to.
+    /// The parameter that the file belongs to: a top-level property of the arguments.
     pub parameter: String,
-    /// A plain file name, without a path.
+    /// File name, without a path. Adapters use [`InputFile::plain_name`], which checks it again.
     pub name: String,
-    /// Where the bytes are.
+    /// Source of the bytes.
     pub content: FileContent,
 }
 
 impl InputFile {
-    /// The caller's name for it, if that is one that cannot lead anywhere.
+    /// Returns the file name if it has no path and at most 200 bytes, and `file` otherwise.
     pub fn plain_name(&self) -> &str {
         let name = self.name.as_str();
         let leads_elsewhere = matches!(name, "" | "." | "..") || name.contains(['/', '\0']);
@@ -172,48 +177,50 @@ impl InputFile {
     }
 }
 
-/// Where the bytes of an [`InputFile`] are.
+/// Source of the bytes of an [`InputFile`].
 #[derive(Clone)]
 pub enum FileContent {
-    /// The caller sent them.
+    /// Bytes that the caller sent.
     Inline(Vec<u8>),
-    /// They are in a file on the server. The adapter copies what [`SourceFile::open`] gives.
+    /// A file on the server. The adapter copies the file that [`SourceFile::open`] returns.
     Source(SourceFile),
 }
 
-/// What `start` knows when the engine has accepted the job.
+/// Result of a successful `start`: the engine has accepted the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Started {
     /// The engine's name for the run.
     pub handle: JobHandle,
-    /// What was already seen of it; a synchronous engine may be done.
+    /// First observation, if the engine returned one. A job of a synchronous engine may already have ended.
     pub first: Option<Observation>,
 }
 
-/// A job to be looked at.
+/// A job to poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The engine's name for it.
     pub handle: JobHandle,
-    /// True if somebody would notice how far it has come: a client polls its task, waits or listens. Where nobody does,
-    /// what is only worth telling (progress, the line for people, notes) may cost the engine no call of its own.
+    /// True if a client is waiting for progress: it polls the task, waits or listens. For an unwatched job,
+    /// the backend must not spend an engine call on progress, the status message or notes alone.
     pub watched: bool,
-    /// How long ago the engine accepted the job: by its row and the store's clock, so that every replica says the same.
+    /// Time since the engine accepted the job, computed from its row and the store's clock. Every replica
+    /// therefore computes the same age.
     pub age: Duration,
 }
 
 impl Subject {
-    /// These jobs, each of them watched and long since known to the engine.
+    /// Returns watched subjects for these handles, with the maximum age.
     pub fn watched(handles: &[JobHandle]) -> Vec<Self> {
         let watched = |handle: &JobHandle| Self { handle: handle.clone(), watched: true, age: Duration::MAX };
         handles.iter().map(watched).collect()
     }
 
-    /// What a poll of this job means where the engine's reads lag behind its starts by up to `start_lag`
-    /// ([`crate::Backend::start_lag`]): within that time, a job that the engine does not know is not gone.
+    /// Interprets a poll result for an engine whose reads lag behind its starts by up to `start_lag`
+    /// ([`crate::Backend::start_lag`]). Until that time has passed, an unknown job does not count as gone.
     ///
     /// # Errors
-    /// Those of the poll; `Unavailable` in place of [`JobState::Gone`] while the job is younger than that.
+    /// Returns the error of the poll. Returns `Unavailable` in place of [`JobState::Gone`] while the job is
+    /// younger than `start_lag`.
     pub fn confirm(&self, start_lag: Duration, seen: Result<Observation>) -> Result<Observation> {
         match seen {
             Ok(seen) if seen.state == JobState::Gone && self.age < start_lag => {
@@ -224,34 +231,35 @@ impl Subject {
     }
 }
 
-/// One look at a job.
+/// Result of one poll of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
-    /// Where the job stands.
+    /// State of the job.
     pub state: JobState,
-    /// How far it has come, where it says so.
+    /// Progress, if the job reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// One line for people: the current step, the reason for waiting.
+    /// Status message of one line for people: the current step, or the reason for waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Since when the job has been in this state, by the engine's clock.
+    /// Time at which the job entered this state, by the engine's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// What the job asks and has not been answered, oldest first.
+    /// Questions of the job that have no answer yet, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
-    /// The newest things that the job said, oldest first; a look need not hold more than a few dozen. What stood in an
-    /// earlier look need not be left out.
+    /// Newest notes of the job, oldest first. A few dozen are enough. An observation may repeat notes of
+    /// earlier ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
-    /// How many bytes the job has printed by now, where that is known: it tells that the log has grown.
+    /// Number of bytes that the job has printed so far, if known. A larger number means that the log has
+    /// grown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
 }
 
 impl Observation {
-    /// A look that saw this state and nothing else.
+    /// Creates an observation with this state and nothing else.
     pub fn new(state: JobState) -> Self {
         Self {
             state,
@@ -264,21 +272,21 @@ impl Observation {
         }
     }
 
-    /// The same look with a message.
+    /// Returns the observation with this message.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
         self
     }
 
-    /// The same look with notes.
+    /// Returns the observation with these notes.
     #[must_use]
     pub fn with_notes(mut self, notes: Vec<Note>) -> Self {
         self.notes = notes;
         self
     }
 
-    /// The same look with progress.
+    /// Returns the observation with this progress.
     #[must_use]
     pub fn with_progress(mut self, done: f64, total: Option<f64>) -> Self {
         self.progress = Some(Progress { done, total });
@@ -286,37 +294,38 @@ impl Observation {
     }
 }
 
-/// Where a job stands, as the engine sees it.
+/// State of a job, as the engine reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// Accepted, not running yet.
+    /// Accepted, but not running yet.
     Queued,
-    /// Running, or waiting for an answer (then the observation holds questions).
+    /// Running, or waiting for an answer. In the second case the observation contains questions.
     Running,
-    /// Ended well.
+    /// Ended successfully.
     Succeeded(Output),
-    /// Ran and failed; the output says how, and the observation's message says why in one line.
+    /// Ran and failed. The output contains the details, and the observation's message gives the reason in one
+    /// line.
     Failed(Output),
-    /// Stopped by somebody before it ended.
+    /// Cancelled before it ended by itself.
     Cancelled(Output),
-    /// The engine no longer knows the job, so nobody will ever learn how it ended.
+    /// Unknown to the engine. How the job ended can no longer be found out.
     Gone,
 }
 
 impl JobState {
-    /// True if the job will not run any further.
+    /// Returns true if the job will not run any further.
     pub fn has_ended(&self) -> bool {
         !matches!(self, JobState::Queued | JobState::Running)
     }
 }
 
-/// How far a job has come, in units of its own choosing.
+/// Progress of a job, in units of its own choice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Units done.
     pub done: f64,
-    /// Units in all, where known.
+    /// Total number of units, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
 }

@@ -1,12 +1,17 @@
-//! All that an adapter author needs, and the vocabulary that the server shares with its adapters.
+//! SDK for adapter authors, and the vocabulary that the server shares with its adapters.
 //!
-//! An *engine* is an outside system that runs work. An adapter (trait [`Adapter`]) can connect to one kind of
-//! engine; what it connects is a [`Backend`]; one run inside the engine is a *job*. This crate holds those traits,
-//! the plain words they speak ([`JobSpec`], [`Observation`], [`Output`], [`Error`], ...), what they do alike ([`Templates`],
-//! [`one_line`], [`open_below`], ...), the [`suite`] that every backend must pass, and a simulated engine ([`sim`]) to try
-//! things on.
+//! An *engine* is an external system that runs work. An adapter (trait [`Adapter`]) can connect to one kind
+//! of engine. A configured connection is a [`Backend`], and one run inside the engine is a *job*. This crate
+//! contains:
 //!
-//! It must not know MCP, HTTP, a store, or any real engine: adapters depend on it, and the server does too.
+//! - those traits, and the plain data types that they use ([`JobSpec`], [`Observation`], [`Output`],
+//!   [`Error`], ...);
+//! - helpers that several adapters need ([`Templates`], [`one_line`], [`open_below`], ...);
+//! - the [`suite`] of behaviour tests that every backend must pass;
+//! - a simulated engine ([`sim`]) for experiments and tests.
+//!
+//! It must not know MCP, HTTP, a store, or any real engine, because both the adapters and the server depend
+//! on it.
 
 pub mod sim;
 pub mod suite;

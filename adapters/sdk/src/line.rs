@@ -1,14 +1,14 @@
-//! Words of somebody else as a line within a sentence of ours.
+//! Functions that shorten external text to one line, for use within our own messages.
 
-/// The longest part of an engine's words that is passed on, in characters.
+/// Longest external text that is passed on, in characters.
 const LONGEST: usize = 500;
 
-/// Text as one line, and not too long.
+/// Returns the text as one line of at most 500 characters.
 pub fn one_line(text: &str) -> String {
     short_line(text.trim(), LONGEST)
 }
 
-/// Text as one line of at most so many characters, with a mark where more was cut off.
+/// Returns the text as one line of at most `longest` characters, with a mark if more was cut off.
 pub fn short_line(text: &str, longest: usize) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let mut line: String = text.chars().take(longest).map(plain).collect();

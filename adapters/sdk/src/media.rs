@@ -1,7 +1,8 @@
-//! Media types: which one a file has by its name, and which are text. A short list of those that are met most; others
-//! are left to the reader.
+//! Media types of common file extensions, and which media types are text. Uncommon types are left to the
+//! caller.
 
-/// The media type that the ending of a file's name stands for.
+/// Returns the media type for a file name, by its extension. Returns `None` if the extension is not in the
+/// list.
 pub fn media_type(name: &str) -> Option<&'static str> {
     let (_, ending) = name.rsplit_once('.')?;
     Some(match ending.to_ascii_lowercase().as_str() {
@@ -28,7 +29,7 @@ pub fn media_type(name: &str) -> Option<&'static str> {
     })
 }
 
-/// True if bytes of this media type are to be shown as text.
+/// Returns true if content of this media type should be shown as text.
 pub fn is_text(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim();
     essence.starts_with("text/")

@@ -1,13 +1,15 @@
-//! [`is_near`]: whether a host is this machine or its own network segment. It goes by what is written: no name is looked up.
+//! [`is_near`]: checks whether a host is this machine or in its network segment. It must not resolve names:
+//! only the text of the host counts.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Where EC2 hands out credentials by IPv6: private, and not link-local.
+/// IPv6 address at which EC2 serves credentials. It is private, and not link-local.
 const EC2: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
-/// True if a host (of a URL: a name, or an address, with brackets or without) is this machine, or on a link where machines find
-/// what is meant for them alone, such as the credentials that clouds hand out at 169.254.169.254. Whoever is told by somebody
-/// else where to fetch something should not fetch it there.
+/// Returns true if a host is this machine, has a link-local address, or is EC2's credential service. Clouds
+/// serve data for one machine alone at such addresses, such as credentials at 169.254.169.254. `host` is a
+/// name or an address as in a URL, with or without brackets. Do not fetch a URL of external origin from such
+/// a host.
 pub fn is_near(host: &str) -> bool {
     let host = host.trim_end_matches('.');
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();

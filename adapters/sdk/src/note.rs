@@ -1,34 +1,34 @@
-//! What a job says while it runs, for people who follow it. Plain data.
+//! [`Note`] and [`Level`]: messages that a job emits while it runs, for the people who follow it. Plain data.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Timestamp;
 
-/// How much a note matters: the severities of RFC 5424, the least first.
+/// Severity of a note, as in RFC 5424. The lowest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// For whoever looks for a fault in the job.
+    /// Information for debugging the job.
     Debug,
-    /// That all goes on as it should.
+    /// Confirmation of normal operation.
     Info,
-    /// Something worth knowing, as it should be.
+    /// A normal but significant event.
     Notice,
     /// Something that may become a fault.
     Warning,
-    /// A fault; the job goes on.
+    /// A fault. The job continues.
     Error,
-    /// A fault of a part that the job needs.
+    /// A fault in a component that the job needs.
     Critical,
-    /// Somebody must act at once.
+    /// Immediate action is required.
     Alert,
-    /// Nothing works any more.
+    /// The system is unusable.
     Emergency,
 }
 
 impl Level {
-    /// All of them, the least first.
+    /// All levels, lowest first.
     pub const ALL: [Level; 8] = [
         Self::Debug,
         Self::Info,
@@ -40,7 +40,7 @@ impl Level {
         Self::Emergency,
     ];
 
-    /// Its name, such as `warning`.
+    /// Returns the name of the level, such as `warning`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -54,28 +54,29 @@ impl Level {
         }
     }
 
-    /// The level of this name.
+    /// Returns the level with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.as_str() == name)
     }
 }
 
-/// Something that a job said.
+/// A message that a job emitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Note {
-    /// Tells the job's notes apart, and gives their order: the same in every look, and higher than those before.
+    /// Number of the note within its job. It is the same in every observation, and higher than those of
+    /// earlier notes.
     pub n: u64,
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// What was said: text, or any other JSON.
+    /// Content: text, or any other JSON.
     pub data: Value,
-    /// When, by the engine's clock, where it says so.
+    /// Time of the note by the engine's clock, if the engine reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
 impl Note {
-    /// A note of text.
+    /// Creates a note that contains text.
     pub fn text(n: u64, level: Level, text: impl Into<String>) -> Self {
         Self { n, level, data: Value::String(text.into()), at: None }
     }

@@ -1,47 +1,47 @@
-//! [`OnBehalfOf`]: who asked for a job, in as far as an adapter may pick an engine's credentials by it. Plain data; it holds
-//! no secret, and must not decide what anybody may do.
+//! [`OnBehalfOf`]: the person who requested a job, with the data by which an adapter may choose credentials
+//! of an engine. Plain data. It contains no secret, and must not decide on permissions.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// What an id has in the place of a subject, where there is none: before the client's, or the name.
+/// Prefix in an id that has no subject: of the client id, or of the name.
 const CLIENT: &str = "client_id=";
 const NAME: &str = "name=";
 
-/// Who asked for a job, or answers or cancels it. It is kept with the task, so that what is done later (another attempt, or a
-/// cancellation by an operator or by a deadline) is done as whoever asked.
+/// The person who requests, answers or cancels a job. It is stored with the task, so that later actions use
+/// the same identity. Examples are another attempt, or a cancellation by an operator or by a deadline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnBehalfOf {
-    /// What people call them. Two people can have one name: see [`OnBehalfOf::id`].
+    /// Display name. Two people can have the same name: see [`OnBehalfOf::id`].
     pub name: String,
-    /// Who vouches for them: the `iss` of their token.
+    /// Issuer that authenticated the person: the `iss` of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// By which name the issuer knows them: the `sub` of their token.
+    /// Identifier that the issuer uses for the person: the `sub` of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The client that acts for nobody but itself, by the `client_id` that the issuer knows it by: then there is no subject.
-    /// Some user's `sub` may be the same word.
+    /// The `client_id` of a client that acts for itself alone. There is no subject then. The `sub` of a user
+    /// may be the same text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// On whose behalf they act, where an issuer serves several organisations.
+    /// Organisation that the person acts for, if an issuer serves several organisations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// The groups that they are in.
+    /// Groups that the person belongs to.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub groups: BTreeSet<String>,
 }
 
 impl OnBehalfOf {
-    /// The longest text in it, in bytes.
+    /// Longest text in any field, in bytes.
     pub const MAX_TEXT: usize = 1024;
-    /// The most groups.
+    /// Maximum number of groups.
     pub const MAX_GROUPS: usize = 1024;
-    /// The most bytes that all groups have together.
+    /// Maximum size of all groups together, in bytes.
     pub const MAX_GROUP_BYTES: usize = 32 * 1024;
 
-    /// Somebody of whom nothing but the name is known.
+    /// Creates a value with a name and no other information.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -53,11 +53,11 @@ impl OnBehalfOf {
         }
     }
 
-    /// The same, if it can be handed to engines: of bounded size, and without control characters, since it ends up in
-    /// headers, tags and logs of others.
+    /// Returns the value if it can be passed to engines: its size is limited, and it contains no control
+    /// characters. Engines put it into headers, tags and logs.
     ///
     /// # Errors
-    /// What is wrong, without the text that is.
+    /// Returns a message if a field is not valid. The message does not contain the invalid text.
     pub fn checked(self) -> Result<Self, String> {
         if self.name.is_empty() {
             return Err("your name is empty".to_owned());
@@ -95,20 +95,21 @@ impl OnBehalfOf {
         Ok(self)
     }
 
-    /// By what they are told from everybody else: credentials are mapped and kept by it, and never by a name alone that
-    /// an issuer lets people choose.
+    /// Returns the unique id of the person. Credentials are assigned and cached by this id, never by a name
+    /// alone, because an issuer may let people choose their names.
     ///
-    /// The name, where nobody but this server's config vouches for it (an API key); with a token `ISSUER#SUBJECT`, and
-    /// `ISSUER#TENANT#SUBJECT` with a tenant. For a client that acts for nobody but itself `client_id=CLIENT` stands in the
-    /// subject's place. A `#` or `%` within a part is written as `%23` or `%25`, and so is (`%3D`) the `=` of a subject that
-    /// begins like a client's, so that no two people have one id.
+    /// Without a token, it is the name, which comes from the server's config (an API key). With a token, it
+    /// is `ISSUER#SUBJECT`, or `ISSUER#TENANT#SUBJECT` with a tenant. For a client that acts for itself
+    /// alone, `client_id=CLIENT` takes the place of the subject. Without a subject, `name=NAME` takes its
+    /// place. Within a part, `#` is written as `%23` and `%` as `%25`. If a subject starts like such a
+    /// prefix, its `=` is written as `%3D`. Thus no two people have the same id.
     pub fn id(&self) -> String {
         let Self { name, issuer, subject, client, tenant, groups: _ } = self;
         let subject = match (client, subject) {
             (Some(client), _) => format!("{CLIENT}{}", escaped(client)),
             (None, Some(subject)) => unmarked(escaped(subject)),
             (None, None) if issuer.is_none() && tenant.is_none() => return escaped(name),
-            // Without a subject, the name is all that the issuer has said.
+            // Without a subject, the name is the only identifier from the issuer.
             (None, None) => format!("{NAME}{}", escaped(name)),
         };
         let issuer = escaped(issuer.as_deref().unwrap_or_default());
@@ -119,7 +120,8 @@ impl OnBehalfOf {
     }
 }
 
-/// Control characters, and those that turn the direction of text or break lines without being any.
+/// Returns true for control characters, and for other characters that change the text direction or break
+/// lines.
 fn is_unfit(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -129,7 +131,8 @@ fn escaped(part: &str) -> String {
     part.replace('%', "%25").replace('#', "%23")
 }
 
-/// A subject that cannot be taken for what stands in a subject's place. Any other stays as it is, `=` and all: base64 ends in it.
+/// Escapes a subject that could be confused with one of the prefixes. All others stay unchanged, including
+/// `=`, because base64 ends with it.
 fn unmarked(subject: String) -> String {
     match [CLIENT, NAME].iter().any(|mark| subject.starts_with(mark)) {
         true => subject.replacen('=', "%3D", 1),

@@ -1,5 +1,5 @@
-//! What a job hands back. Plain data in the shapes of MCP content blocks, which both generations share
-//! (`ContentBlock` in the 2025-11-25 schema).
+//! [`Output`]: the result of a job. Plain data in the shapes of MCP content blocks, which both generations
+//! share (`ContentBlock` in the 2025-11-25 schema).
 
 use std::io::Read;
 
@@ -8,24 +8,25 @@ use serde_json::Value;
 
 use crate::{Error, Result, excerpt, media_type};
 
-/// All that a job handed back.
+/// The complete result of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Output {
-    /// Blocks to show, in order.
+    /// Content blocks to show, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Content>,
-    /// The result as data: any JSON value; the server wraps what is not an object.
+    /// Result as data: any JSON value. The server wraps a value that is not an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Value>,
-    /// Which blocks of `content`, by index, are raw text that the job printed. They may be shown shortened where the whole
-    /// can be read from the backend's `Logs`. What the job wrote as its result is not raw.
+    /// Indexes of the blocks of `content` that are raw text which the job printed. They may be shown
+    /// shortened if the full text can be read from the backend's `Logs`. What the job wrote as its result is
+    /// not raw.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raw: Vec<usize>,
     /// Files that the job left, readable through the backend's `Artifacts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// Bytes of files that the backend keeps of the job on the server's own disks until the task expires: they count towards
-    /// `limits.owner.max_bytes`. 0 for an engine that keeps its files itself.
+    /// Number of bytes of the job's files that the backend keeps on the server's own disks until the task
+    /// expires. They count towards `limits.owner.max_bytes`. 0 for an engine that keeps its files itself.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub files_bytes: u64,
 }
@@ -35,7 +36,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Output {
-    /// An output of one block of text.
+    /// Creates an output with one block of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Content::text(text)], ..Self::default() }
     }
@@ -46,15 +47,16 @@ impl Output {
         self.content.push(Content::text(text));
     }
 
-    /// Shortens raw text to `max_bytes` in all. `whole` says where to read the rest. Every other block stays as it is.
+    /// Shortens raw text to `max_bytes` in total. `whole` describes where to read the rest. Every other block
+    /// stays unchanged.
     pub fn shorten_raw(&mut self, max_bytes: usize, whole: &str) {
         let (mut left, mut whole) = (max_bytes, whole);
         for (nth, at) in self.raw.iter().enumerate() {
             let Some(Content::Text { text }) = self.content.get_mut(*at) else { continue };
-            // A block that needs less than its share leaves the rest to those behind it.
+            // A block that needs less than its share leaves the rest to the blocks after it.
             if let Some(short) = excerpt(text, left / (self.raw.len() - nth), whole) {
                 *text = short;
-                // Where to read the rest is said once.
+                // Only the first shortened block describes where to read the rest.
                 whole = "they are in the same log";
             }
             left = left.saturating_sub(text.len());
@@ -62,7 +64,7 @@ impl Output {
     }
 }
 
-/// One block to show.
+/// One content block to show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
@@ -71,7 +73,7 @@ pub enum Content {
         /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image {
         /// Its bytes in base64.
         data: String,
@@ -79,7 +81,7 @@ pub enum Content {
         #[serde(rename = "mimeType")]
         mime_type: String,
     },
-    /// A sound.
+    /// Audio.
     Audio {
         /// Its bytes in base64.
         data: String,
@@ -87,13 +89,13 @@ pub enum Content {
         #[serde(rename = "mimeType")]
         mime_type: String,
     },
-    /// A link to something that lies elsewhere.
+    /// A link to a resource.
     ResourceLink {
-        /// Where.
+        /// Address of the resource.
         uri: String,
-        /// A short name.
+        /// Short name.
         name: String,
-        /// What it is, for people.
+        /// Description for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
         /// Its media type.
@@ -103,7 +105,7 @@ pub enum Content {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
     },
-    /// A resource that is carried along.
+    /// A resource that is embedded in the output.
     Resource {
         /// The resource.
         resource: Embedded,
@@ -111,16 +113,16 @@ pub enum Content {
 }
 
 impl Content {
-    /// A block of text.
+    /// Creates a block of text.
     pub fn text(text: impl Into<String>) -> Self {
         Content::Text { text: text.into() }
     }
 }
 
-/// A resource that is carried inside a block: exactly one of `text` and `blob` is set.
+/// An embedded resource. Exactly one of `text` and `blob` is set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Embedded {
-    /// What it is called.
+    /// Address of the resource.
     pub uri: String,
     /// Its media type.
     #[serde(default, rename = "mimeType", skip_serializing_if = "Option::is_none")]
@@ -133,33 +135,35 @@ pub struct Embedded {
     pub blob: Option<String>,
 }
 
-/// A file that a job left behind.
+/// A file that a job left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Artifact {
-    /// A relative path with `/` between its parts and no `..` among them; unique within the job.
+    /// Relative path with `/` between its parts and without `..`; unique within the job.
     pub name: String,
-    /// Its media type, where known.
+    /// Its media type, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Its size in bytes, where known.
+    /// Its size in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }
 
-/// An artifact's bytes, read whole.
+/// Content of an artifact, read completely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArtifactData {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Their media type, where known.
+    /// Their media type, if known.
     pub mime_type: Option<String>,
 }
 
 impl ArtifactData {
-    /// Reads a file of this size, if it has at most so many bytes.
+    /// Reads a file completely. `size` is its expected size, for the error message. The media type comes from
+    /// the name.
     ///
     /// # Errors
-    /// `Rejected` with its size, if it has more; `Unavailable`, if it cannot be read.
+    /// Returns `Rejected` with the size if the file has more than `max_bytes` bytes, and `Unavailable` if it
+    /// cannot be read.
     pub fn read(name: &str, file: impl Read, size: u64, max_bytes: u64) -> Result<Self> {
         let mut bytes = Vec::new();
         file.take(max_bytes.saturating_add(1))

@@ -1,45 +1,47 @@
-//! What a job asks a person, and what the person says. Plain data.
+//! [`Question`] and [`Answer`]: what a job asks a person, and the reply. Plain data.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Something that a job waits to be told.
+/// A question that a job waits to have answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Names the question within its job; the same in every observation, and never used for another question.
+    /// Id of the question within its job. It is the same in every observation, and is never reused for
+    /// another question.
     pub id: String,
-    /// What to ask, for a person to read.
+    /// Text of the question, for a person to read.
     pub message: String,
-    /// What is wanted: written as one more member beside the others, such as `"schema": {..}` or `"url": ".."`.
+    /// Kind of answer that is requested. It is serialized as one more member of the question, such as
+    /// `"schema": {..}` or `"url": ".."`.
     #[serde(flatten)]
     pub ask: Ask,
 }
 
-/// What is wanted for an answer: one of the requests that MCP lets a server make of a client.
+/// Kind of answer that is requested: one of the requests that a server can send to a client in MCP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
-    /// A person fills in a form: a flat JSON Schema object with primitive properties (`requestedSchema` of a form
-    /// elicitation in MCP). Never for secrets.
+    /// A person fills in a form: a flat JSON Schema object with primitive properties (`requestedSchema` of a
+    /// form elicitation in MCP). Never use it for secrets.
     #[serde(rename = "schema")]
     Form(Value),
-    /// A person visits this page, and does there what is to be done: the way to ask for secrets.
+    /// A person visits this page and completes the steps there. Use this to ask for secrets.
     Url(String),
-    /// The client's model goes on with a conversation: the parameters of MCP's `sampling/createMessage`.
+    /// The client's model continues a conversation: the parameters of `sampling/createMessage` in MCP.
     Sampling(Map<String, Value>),
-    /// The client tells its roots.
+    /// The client lists its roots.
     Roots,
 }
 
 impl Question {
-    /// A question that is answered by filling in a form.
+    /// Creates a question that is answered with a form.
     pub fn form(id: impl Into<String>, message: impl Into<String>, schema: Value) -> Self {
         Self { id: id.into(), message: message.into(), ask: Ask::Form(schema) }
     }
 }
 
 impl Ask {
-    /// The form, if one is to be filled in.
+    /// Returns the schema of the form, if the question asks for one.
     pub fn form(&self) -> Option<&Value> {
         match self {
             Ask::Form(schema) => Some(schema),
@@ -48,16 +50,16 @@ impl Ask {
     }
 }
 
-/// What was said to a [`Question`]. It can hold what somebody typed, so it is never logged.
+/// Answer to a [`Question`]. It can contain what a person typed, so it is never logged.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", content = "content", rename_all = "snake_case")]
 pub enum Answer {
-    /// Yes, with what was wanted: the form, filled in so that it fits the schema; nothing for a page; MCP's
-    /// `CreateMessageResult` or `ListRootsResult` for the other two.
+    /// The request was accepted. The content is the completed form, which is valid against the schema;
+    /// nothing for a page; and `CreateMessageResult` or `ListRootsResult` of MCP for the other two.
     Accept(Map<String, Value>),
-    /// They said no.
+    /// The person declined.
     Decline,
-    /// They closed the question without a choice.
+    /// The person closed the question without a choice.
     Cancel,
 }
 

@@ -1,5 +1,5 @@
-//! [`Registry`]: the explicit list of adapters that a program was built with. It must not discover anything by
-//! itself: one line per adapter.
+//! [`Registry`]: the explicit list of adapters that a program was built with. It must not discover adapters:
+//! each is registered by a call.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,24 +15,24 @@ use crate::{Adapter, Backend, Connect, Error, Helper, PolicyDocument, Problem, R
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Backend>>> + Send>>;
 
-/// An adapter with its types erased: what the server needs to read a config and connect.
+/// An adapter with its types erased: what the server needs to read a config and to connect.
 #[derive(Clone, Copy)]
 pub struct Registration {
     /// The adapter's `KIND`.
     pub kind: &'static str,
-    /// The JSON Schema of its `Config`.
+    /// JSON Schema of its `Config`.
     pub config_schema: fn(&mut SchemaGenerator) -> Schema,
-    /// The JSON Schema of its `Target`.
+    /// JSON Schema of its `Target`.
     pub target_schema: fn(&mut SchemaGenerator) -> Schema,
-    /// Checks a backend's config, offline.
+    /// Checks the config of a backend, offline.
     pub check_config: fn(&Value) -> Result<(), Problem>,
-    /// Checks a target's shape, offline.
+    /// Checks the shape of a target, offline.
     pub check_target_shape: fn(&Value) -> Result<(), Problem>,
-    /// Checks a target against a config that was found right, offline.
+    /// Checks a target against a valid config, offline.
     pub check_target: fn(&Value, &Value, &[&str]) -> Vec<Problem>,
-    /// The policies that jobs of these tools need, by a config that was found right, offline.
+    /// Returns the policies that jobs of these tools need, given a valid config, offline.
     pub policies: fn(&Value, &[ToolTarget]) -> Vec<PolicyDocument>,
-    /// Connects.
+    /// Connects to the engine.
     pub connect: fn(Value, Connect) -> Connecting,
     /// The adapter's `SECRETS`.
     pub secrets: &'static [&'static str],
@@ -58,7 +58,7 @@ impl Registration {
                 unless_it_crashes(|| {
                     let config = match parse::<A::Config>(config) {
                         Ok(config) => config,
-                        // The config's own fault is reported once, where it stands.
+                        // `check_config` reports the error of the config itself.
                         Err(_) => return Vec::new(),
                     };
                     match parse::<A::Target>(target) {
@@ -88,7 +88,8 @@ impl Registration {
     }
 }
 
-/// What a check says, or that it panicked: a server that reads its config again, or tools of an engine, goes on.
+/// Returns the result of a check, or a problem if it panicked. A panic must not stop a server that reloads
+/// its config or checks the tools of an engine.
 fn unless_it_crashes<T>(check: impl FnOnce() -> T) -> Result<T, Problem> {
     panic::catch_unwind(AssertUnwindSafe(check)).map_err(|_| Problem {
         field: String::new(),
@@ -111,24 +112,24 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry without any adapter.
+    /// Creates a registry without adapters.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The registry with one more adapter. A later one of the same kind replaces an earlier one.
+    /// Adds an adapter. It replaces an earlier adapter of the same kind.
     #[must_use]
     pub fn with<A: Adapter>(mut self) -> Self {
         self.adapters.insert(A::KIND, Registration::of::<A>());
         self
     }
 
-    /// The adapter of a kind.
+    /// Returns the adapter of this kind.
     pub fn get(&self, kind: &str) -> Option<&Registration> {
         self.adapters.get(kind)
     }
 
-    /// All adapters, in the order of their kinds.
+    /// Iterates over all adapters, ordered by kind.
     pub fn iter(&self) -> impl Iterator<Item = &Registration> {
         self.adapters.values()
     }

@@ -1,5 +1,5 @@
-//! [`Secret`]: a text in a backend's config that must not be shown. It must not know where such a text is found: the server
-//! finds it, and hands it over.
+//! [`Secret`]: a text in a backend's config that must not be shown. It must not know where the text comes
+//! from: the server resolves it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,13 +10,14 @@ use zeroize::Zeroizing;
 
 use crate::same_secret;
 
-/// A text that must not be shown, and is wiped from memory when it is dropped. A config may say it as it is, as `{ env = "NAME" }`, or as `{ file = "PATH" }`. The adapter lists
-/// the fields that are secrets ([`crate::Adapter::SECRETS`]), and then has the text, whichever way it was said.
+/// Text that must not be shown, and that is erased from memory when it is dropped. A config may contain the
+/// text itself, `{ env = "NAME" }` or `{ file = "PATH" }`. The adapter lists its secret fields in
+/// [`crate::Adapter::SECRETS`], and receives the text in all three cases.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// The text itself.
+    /// Returns the text itself.
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,5 +1,6 @@
-//! [`SourceFile`]: a file on the server that a caller named. Whoever may write there can exchange it at any time, so all checks are
-//! made on the open file, and the job gets a copy of that. It must not know which folders a config allows.
+//! [`SourceFile`]: a file on the server that a caller named. Other processes may replace the file at any
+//! time. All checks are therefore made on the open file, and the job gets a copy of it. It must not know
+//! which folders a config allows.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::{BoundedFile, file_name};
 use crate::{Error, Result, open_below};
 
-/// A file on the server, under a root that the config allows. A job is never handed its path: see [`SourceFile::open`].
+/// A file on the server, below a root that the config allows. A job never receives its path: see
+/// [`SourceFile::open`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceFile {
     path: PathBuf,
@@ -17,21 +19,23 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// The file at this path of at most so many bytes. The path must be absolute, and no part of it a link.
+    /// Creates a reference to the file at this path, with a size limit. The path must be absolute, and no
+    /// component of it may be a link.
     pub fn new(path: impl Into<PathBuf>, max_bytes: u64) -> Self {
         Self { path: path.into(), max_bytes }
     }
 
-    /// Where it was when the call was checked, for messages: another file may be there by now.
+    /// Returns the path that was checked with the call, for messages. Another file may be there by now.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens it, to be copied for the job. No part of the path may have become a link, and no more than the limit is ever read.
+    /// Opens the file, to be copied for the job. It fails if a component of the path has become a link. No
+    /// read goes beyond the limit.
     ///
     /// # Errors
-    /// `Rejected` if it is not there any more, is no regular file, may not be read, or has become too long; `Unavailable` if the disk
-    /// cannot be read now.
+    /// Returns `Rejected` if the file is missing, is not a regular file, may not be read, or has become too
+    /// long. Returns `Unavailable` if the disk cannot be read now.
     pub fn open(&self) -> Result<BoundedFile> {
         let name = file_name(&self.path);
         let gone = || Error::rejected(format!("the file `{name}` is not there any more"));
@@ -40,7 +44,7 @@ impl SourceFile {
         BoundedFile::new(opened.ok_or_else(gone)?, &self.path, self.max_bytes).map_err(|e| self.unreadable(e))
     }
 
-    /// The error of a read from the open file.
+    /// Converts an I/O error of the open file.
     pub fn unreadable(&self, error: io::Error) -> Error {
         let message = format!("the file `{}` cannot be taken: {error}", file_name(&self.path));
         match error.kind() {
@@ -76,7 +80,7 @@ mod tests {
         };
         fs::write(folder.join("x"), "123456").unwrap();
         assert_eq!(refused(&file), "the file `x` cannot be taken: x has 6 bytes, the limit is 5");
-        // A folder on the way becomes a link, to the very same file.
+        // A parent folder becomes a link to the same folder at its new path.
         let large = SourceFile::new(folder.join("x"), u64::MAX);
         fs::rename(&folder, &moved).unwrap();
         symlink(&moved, &folder).unwrap();

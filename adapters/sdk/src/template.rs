@@ -1,5 +1,6 @@
-//! Templates of a target, rendered with a tool's arguments. It says by field and parameter why that fails, never by value, because
-//! an argument can be a secret. It must not know which field a template came from, nor what its text is for.
+//! [`Templates`]: renders the templates of a target with a tool's arguments. Its errors name the field and
+//! the parameter, never a value, because an argument can be a secret. It must not know which field a template
+//! came from, or what its text is for.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +11,12 @@ use serde_json::{Map, Value as Json};
 
 use crate::{Error, Result};
 
-/// The one way in which templates are read: strict, and without escaping, since no shell ever reads the result.
+/// Parser and renderer of templates. It is strict, and does not escape, because no shell ever reads the
+/// result.
 #[derive(Debug)]
 pub struct Templates(Environment<'static>);
 
-/// What templates see: a tool's arguments by their names, and under [`Templates::OURS`] what the server adds.
+/// Variables of a template: a tool's arguments by name, and the server's additions under [`Templates::OURS`].
 #[derive(Debug)]
 pub struct Context {
     arguments: Map<String, Json>,
@@ -24,8 +26,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// What the server adds is an object, or null for nothing: what it tells itself, such as the job's folder, and what it passes
-    /// on of the caller's.
+    /// Creates a context. `told` contains values of the server, such as the job's folder. `passed_on`
+    /// contains values of the caller. Each is an object, or null for none.
     pub fn new(arguments: &Map<String, Json>, told: Json, passed_on: Json) -> Self {
         let members = |added| match added {
             Json::Object(members) => members,
@@ -44,8 +46,8 @@ impl Context {
         Self { arguments, told, passed_on, value }
     }
 
-    /// The same, but that callers' texts hold none of these characters and none of them is empty. What a template gives with this as
-    /// well is the config's doing, and not a caller's.
+    /// Returns a context in which these characters are replaced in all texts of callers, and in which no such
+    /// text is empty. What a template renders with both contexts comes from the config, not from a caller.
     #[must_use]
     pub fn without(&self, characters: &[char]) -> Self {
         let masked = |members: &Map<String, Json>| {
@@ -54,12 +56,13 @@ impl Context {
         Self::of(masked(&self.arguments), self.told.clone(), masked(&self.passed_on))
     }
 
-    /// False if a template is nothing but a parameter that was not given (or null).
+    /// Returns false if the template consists only of a parameter that is absent or null.
     pub fn gives(&self, template: &str) -> bool {
         sole_name(template).is_none_or(|name| self.has(name))
     }
 
-    /// True if a name in a template, such as `path` or `taskbridge.caller`, stands for something of the caller's.
+    /// Returns true if a name in a template, such as `path` or `taskbridge.caller`, refers to a value of the
+    /// caller.
     pub(crate) fn is_callers(&self, name: &str) -> bool {
         match name.split_once('.') {
             Some((Templates::OURS, rest)) => self.passed_on.contains_key(head(rest)),
@@ -73,10 +76,10 @@ impl Context {
 }
 
 impl Templates {
-    /// The name under which templates find what the server adds to the arguments.
+    /// Name under which templates find the values that the server adds to the arguments.
     pub const OURS: &str = "taskbridge";
 
-    /// All templates of one job can be rendered by one of these.
+    /// Creates a renderer. One is enough for all templates of a job.
     #[expect(clippy::new_without_default, reason = "there is nothing about it that could be a default")]
     pub fn new() -> Self {
         let mut environment = Environment::new();
@@ -91,10 +94,10 @@ impl Templates {
         Self(environment)
     }
 
-    /// The names that a template takes from outside itself, with their attributes: `path`, `taskbridge.job`.
+    /// Returns the external names that a template uses, with their attributes: `path`, `taskbridge.job`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns a message if the template is not valid.
     pub fn names(&self, template: &str) -> Result<BTreeSet<String>, String> {
         let template = self.0.template_from_str(template).map_err(|e| in_words(&e))?;
         let mut names: BTreeSet<String> = template.undeclared_variables(true).into_iter().collect();
@@ -104,7 +107,8 @@ impl Templates {
         Ok(names)
     }
 
-    /// All that is wrong with a template of a tool with these parameters, where [`Templates::OURS`] has these attributes, if any.
+    /// Returns all errors in a template of a tool with these parameters. `ours` lists the attributes of
+    /// [`Templates::OURS`]; it is empty if there are none.
     pub fn check(&self, template: &str, parameters: &[&str], ours: &[&str]) -> Vec<String> {
         let names = match self.names(template) {
             Ok(names) => names,
@@ -122,19 +126,19 @@ impl Templates {
         names.iter().filter_map(unknown).collect()
     }
 
-    /// What a template stands for, as text.
+    /// Renders a template as text.
     ///
     /// # Errors
-    /// `Rejected`: these arguments do not let it be rendered.
+    /// Returns `Rejected` if the template cannot be rendered with these arguments.
     pub fn text(&self, field: &str, template: &str, context: &Context) -> Result<String> {
         let rendered = self.0.render_str(template, &context.value);
         rendered.map_err(|error| self.not_rendered(field, template, context, &error))
     }
 
-    /// The same, as text that the operating system takes as an argument, a variable or a path.
+    /// Renders a template as text that the operating system accepts as an argument, a variable or a path.
     ///
     /// # Errors
-    /// As for [`Templates::text`]; and `Rejected`, if it cannot be given to a program.
+    /// As for [`Templates::text`]. Also returns `Rejected` if the text contains a NUL character.
     pub fn word(&self, field: &str, template: &str, context: &Context) -> Result<String> {
         let text = self.text(field, template, context)?;
         if !text.contains('\0') {
@@ -151,11 +155,11 @@ impl Templates {
         Err(Error::rejected(format!("{whose} holds a NUL character, which no program can be given")))
     }
 
-    /// What a template stands for: text, or where it is nothing but one expression, the value of that. `None` if that value is
-    /// not there.
+    /// Renders a template as text or, if it consists of a single expression, returns the value of that
+    /// expression. Returns `None` if the value is undefined.
     ///
     /// # Errors
-    /// As for [`Templates::text`].
+    /// As for [`Templates::text`]. Also returns `Rejected` if the value cannot be represented as JSON.
     pub fn value(&self, field: &str, template: &str, context: &Context) -> Result<Option<Json>> {
         let Some(expression) = sole_expression(template) else {
             return self.text(field, template, context).map(|text| Some(text.into()));
@@ -169,12 +173,12 @@ impl Templates {
         serde_json::to_value(&value).map(Some).map_err(unwritten)
     }
 
-    /// True if a template names a parameter that was not given (or null).
+    /// Returns true if a template names a parameter that is absent or null.
     pub fn lacks(&self, template: &str, context: &Context) -> bool {
         self.names(template).is_ok_and(|names| names.iter().any(|name| !context.has(head(name))))
     }
 
-    /// Why a template could not be rendered, without the details that can quote values.
+    /// Returns an error for a template that could not be rendered, without details that can quote values.
     fn not_rendered(
         &self,
         field: &str,
@@ -190,7 +194,7 @@ impl Templates {
     }
 }
 
-/// What to say about a parameter that a tool does not have.
+/// Returns the error message for a parameter that a tool does not have.
 pub fn unknown_parameter(name: &str, parameters: &[&str]) -> String {
     match parameters {
         [] => format!("`{name}` is unknown: the tool has no parameters"),
@@ -198,7 +202,7 @@ pub fn unknown_parameter(name: &str, parameters: &[&str]) -> String {
     }
 }
 
-/// A value whose texts have another character in place of each of these.
+/// Replaces each of these characters in all texts of a value, and replaces empty texts.
 fn mask(value: &Json, characters: &[char]) -> Json {
     const OTHER: &str = "\u{fffd}";
     match value {
@@ -206,7 +210,7 @@ fn mask(value: &Json, characters: &[char]) -> Json {
         Json::String(text) => text.replace(characters, OTHER).into(),
         Json::Array(items) => items.iter().map(|item| mask(item, characters)).collect(),
         Json::Object(members) => {
-            // What a template can ask for by its name keeps it.
+            // Keeps member names that a template can refer to by name.
             let plain = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
             let is_name = |name: &str| name.chars().all(plain) && !name.starts_with('-');
             let name = |name: &str| match is_name(name) {
@@ -219,19 +223,19 @@ fn mask(value: &Json, characters: &[char]) -> Json {
     }
 }
 
-/// What a name with attributes begins with.
+/// Returns the part of a name before its attributes.
 pub(crate) fn head(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// The parameter, where a template is nothing but `{{ parameter }}`.
+/// Returns the parameter if a template consists only of `{{ parameter }}`.
 fn sole_name(template: &str) -> Option<&str> {
     let name = sole_expression(template)?;
     let plain = |c: char| c.is_alphanumeric() || c == '_';
     (!name.is_empty() && name.chars().all(plain)).then_some(name)
 }
 
-/// What stands between `{{` and `}}`, where nothing else does.
+/// Returns the expression if a template consists only of one `{{ expression }}`.
 fn sole_expression(template: &str) -> Option<&str> {
     let inner = template.trim().strip_prefix("{{")?.strip_suffix("}}")?;
     let inner = inner.strip_prefix('-').unwrap_or(inner);
@@ -239,12 +243,12 @@ fn sole_expression(template: &str) -> Option<&str> {
     (!inner.contains("{{") && !inner.contains("}}") && !inner.contains("{%")).then(|| inner.trim())
 }
 
-/// Text as it is, everything else as JSON.
+/// Writes text unchanged, and everything else as JSON.
 fn write_value(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
     if let Some(text) = value.as_str() {
         return Ok(out.write_str(text)?);
     }
-    // An `if` without `else` renders nothing; every other undefined value was refused before this.
+    // An `if` without `else` renders nothing. Every other undefined value was rejected earlier.
     if value.is_undefined() {
         return Ok(());
     }
@@ -261,7 +265,7 @@ fn safely(error: &minijinja::Error) -> String {
     }
 }
 
-/// What went wrong, without the template's made-up name.
+/// Returns the error message without the generated name of the template.
 fn in_words(error: &minijinja::Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}: {detail}", error.kind()),

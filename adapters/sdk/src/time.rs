@@ -1,5 +1,5 @@
-//! [`Timestamp`]: the one notion of a moment that rows, engines and the wire share. It must not read a clock:
-//! whoever needs "now" is handed it.
+//! [`Timestamp`]: the point in time that rows, engines and the wire share. It must not read a clock: the
+//! caller passes in the current time.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment, in whole milliseconds since 1970-01-01T00:00:00Z. Displayed as RFC 3339 in UTC.
+/// Point in time, in whole milliseconds since 1970-01-01T00:00:00Z. Displayed as RFC 3339 in UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The latest moment that can be written as RFC 3339 in every time zone: a day before the end of the year 9999.
+    /// Latest time that can be written as RFC 3339 in every time zone: a day before the end of the year 9999.
     pub const MAX: Timestamp = Timestamp(253_402_207_200_000);
 
-    /// A moment by its milliseconds since the Unix epoch; what lies beyond [`Timestamp::MAX`] becomes it.
+    /// Creates a timestamp from milliseconds since the Unix epoch. Later values become [`Timestamp::MAX`].
     pub const fn from_millis(millis: i64) -> Self {
         if millis > Self::MAX.0 { Self::MAX } else { Self(millis) }
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// How long after `earlier` this moment is; zero if it is not after it.
+    /// Returns the time from `earlier` to this timestamp; zero if `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

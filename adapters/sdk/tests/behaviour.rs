@@ -1,4 +1,4 @@
-//! The behaviour suite on the simulated engine: both modes, in this process and over the wire.
+//! Runs the behaviour suite on the simulated engine: both modes, in this process and over the wire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use taskbridge_sdk::{Backend, DiscoveredTool, JobHandle, JobKey, JobSpec, Level}
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// What proves a delivery.
+/// Shared secret of deliveries.
 const SECRET: &str = "only the engine knows";
 
-/// A simulated engine; without keys if `UNKEYED`, behind its wire if `WIRE`.
+/// Simulated engine: without keys if `UNKEYED`, over the wire protocol if `WIRE`.
 struct SimFixture<const UNKEYED: bool, const WIRE: bool> {
     engine: SimEngine,
     backend: Arc<dyn Backend>,
@@ -44,7 +44,7 @@ impl<const UNKEYED: bool, const WIRE: bool> SimFixture<UNKEYED, WIRE> {
     }
 }
 
-/// What is said of the backend itself.
+/// Returns the settings of the backend itself.
 fn config() -> Config {
     let start_lag = Duration::from_secs(60);
     Config { hook_secret: Some(SECRET.into()), start_lag, ..Config::default() }

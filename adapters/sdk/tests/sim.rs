@@ -1,5 +1,5 @@
-//! The simulated engine behaves as it is told: faults, modes, time, and memory. What every backend must do stands in
-//! the behaviour suite, not here.
+//! Tests of the simulated engine: faults, modes, time, and memory. The behaviour suite tests what every
+//! backend must do.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -294,7 +294,7 @@ async fn a_journal_holds_every_accepted_start() {
     assert_eq!(kept, format!("{} {} \"two\\nlines\"\n", spec.key, engine.jobs_of(&spec.key)[0]));
 }
 
-/// The panic is of the adapter alone: the engine has acted, and the next request is served.
+/// Only the adapter panics: the engine has acted, and it serves the next request.
 #[tokio::test(start_paused = true)]
 async fn injected_panic_leaves_the_job_running() {
     let engine = SimEngine::new(Mode::Keyed);
@@ -306,7 +306,7 @@ async fn injected_panic_leaves_the_job_running() {
     assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Running);
 }
 
-/// Also of those that are polled together with it.
+/// The adapter also panics for jobs that are polled together with this one.
 #[tokio::test(start_paused = true)]
 async fn panic_on_poll_panics_every_time() {
     let engine = SimEngine::new(Mode::Keyed);
@@ -323,7 +323,7 @@ async fn panic_on_poll_panics_every_time() {
     }
 }
 
-/// True if a call of the adapter panics.
+/// Returns true if a call of the adapter panics.
 async fn panics<T>(call: impl Future<Output = T>) -> bool {
     use futures_util::FutureExt as _;
     std::panic::AssertUnwindSafe(call).catch_unwind().await.is_err()

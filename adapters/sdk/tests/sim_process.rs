@@ -1,7 +1,8 @@
-//! The simulated engine in the adapter's helper role: a process that is killed leaves a journal of what it accepted.
+//! Tests the simulated engine in the adapter's helper role: a killed process leaves a journal of the starts
+//! that it accepted.
 //!
-//! This test has no harness, because the program has to play both parts: run with `helper` as its first argument, it
-//! is the engine.
+//! This test has no harness, because the program plays both roles: with `helper` as its first argument, it is
+//! the engine.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A child that does not outlive its test.
+/// Child process that is killed at the end of its test.
 struct Engine(Child);
 
 impl Drop for Engine {

@@ -1,4 +1,4 @@
-//! The simulated engine behind its wire: what callers make of lost replies and of an engine that is away.
+//! Tests the simulated engine over its wire protocol: lost replies, and an unreachable engine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// An engine and its server, which stops when this is dropped.
+/// An engine and its server, which stops when this value is dropped.
 struct Served {
     engine: SimEngine,
     client: SimClient,

@@ -1,4 +1,4 @@
-//! The behaviour suite fails where it should: each planted flaw is caught by the bullet that is there for it.
+//! Tests the behaviour suite itself: each planted bug makes its test fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use taskbridge_sdk::{
     Observation, Output, Questions, Result, Started, Subject, Taken, Told, ToolTarget, Verdict, Wakeups,
 };
 
-/// One thing that a backend does wrong.
+/// A planted bug of a backend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flaw {
     None,
@@ -69,14 +69,14 @@ enum Flaw {
     NamesNoJob,
 }
 
-/// What proves a delivery.
+/// Shared secret of deliveries.
 const SECRET: &str = "only the engine knows";
 
 struct Flawed {
     flaw: Flaw,
     inner: Arc<dyn Backend>,
     engine: SimEngine,
-    /// Of the job that was started last.
+    /// Key of the job that was started last.
     last: Mutex<Option<JobKey>>,
 }
 
@@ -268,7 +268,7 @@ impl Discovery for Flawed {
         };
         let many = tools.len() > 1;
         match self.flaw {
-            // What is named by its place in the list is named anew when something comes.
+            // Simulates names that depend on positions in the list: they change when a tool is added.
             Flaw::NamesToolsAnew => tools.iter_mut().for_each(|tool| tool.title = Some(many.to_string())),
             Flaw::NamesToolsTwice => tools.extend_from_within(..),
             Flaw::KeepsWhatIsGone if tools.is_empty() => tools.push(tool(0)),
@@ -317,7 +317,7 @@ impl Hooks for Flawed {
     }
 }
 
-/// Something to be discovered.
+/// Returns a tool to discover.
 fn tool(n: usize) -> DiscoveredTool {
     DiscoveredTool {
         name: format!("run_{n}"),
@@ -453,7 +453,7 @@ impl<const UNKEYED: bool> Fixture for FlawedFixture<UNKEYED> {
     }
 }
 
-/// Whether a bullet fails on a backend with this flaw.
+/// Evaluates to true if a test of the suite fails for a backend with this bug.
 macro_rules! fails {
     ($unkeyed:literal, $flaw:ident, $bullet:ident) => {{
         let test = || {
@@ -463,7 +463,7 @@ macro_rules! fails {
     }};
 }
 
-/// Each flaw with the bullet that catches it, which passes without the flaw.
+/// Asserts for each bug that its test fails with the bug and passes without it.
 macro_rules! caught {
     ($($unkeyed:literal $flaw:ident $bullet:ident)*) => {$({
         assert!(!fails!($unkeyed, None, $bullet), "{} fails without a flaw", stringify!($bullet));

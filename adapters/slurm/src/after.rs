@@ -1,5 +1,5 @@
-//! A job that begins after another of this backend. What has ended is judged here, by how it was seen to end; what has not is
-//! Slurm's to wait for. A number alone is never believed.
+//! Dependencies: a job that begins after another job of this backend. If that job has ended, its stored end
+//! decides. Otherwise Slurm waits for it. A job number alone is never trusted.
 
 use serde_json::Value;
 use taskbridge_sdk::{Context, Error, JobHandle, JobSpec, JobState, Observation, Result, Templates};
@@ -12,15 +12,16 @@ use crate::handle::{self, Place};
 use crate::plan::Plan;
 use crate::start::{read_id, unreadable};
 
-/// A job that a caller names: by a task, whose handle it then is, or by its number.
+/// A job that a caller refers to, by the handle of its task or by its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) job: JobId,
-    /// The name that it must carry.
+    /// The name that the job must have.
     pub(crate) key: Option<String>,
 }
 
-/// Reads what a template gives; `None` if it is nothing but a parameter that was not given.
+/// Renders the template and parses the result. Returns `None` if the template refers only to a parameter that
+/// was not given.
 pub(crate) fn named(job: &JobSpec, field: &str, template: &str) -> Result<Option<Named>> {
     let arguments = job.arguments.as_object().cloned().unwrap_or_default();
     let context = Context::new(&arguments, Value::Null, Value::Null);
@@ -36,7 +37,7 @@ pub(crate) fn named(job: &JobSpec, field: &str, template: &str) -> Result<Option
 }
 
 impl Slurm {
-    /// What sbatch is to wait for, if anything.
+    /// Returns the value for sbatch's `--dependency`, if the job must wait.
     pub(crate) async fn dependency(&self, job: &JobSpec, after: &After) -> Result<Option<String>> {
         let Some(named) = named(job, "after.job", &after.job)? else { return Ok(None) };
         let number = named.job;
@@ -79,7 +80,7 @@ impl Slurm {
                 ))),
             };
         }
-        // One that has just ended is Slurm's to judge for as long as it knows it.
+        // While Slurm still knows a job that has just ended, Slurm decides.
         match rows.iter().any(|row| row.name == key && !row.state.has_ended()) {
             true => Ok(Some(format!("{}:{number}", after.when.option()))),
             false => Err(Error::unavailable(format!("how the job {number} ended is not known yet"))),
@@ -88,7 +89,7 @@ impl Slurm {
 }
 
 impl Slurm {
-    /// True if the job of this key was submitted here, as this user.
+    /// Returns true if the job of this key was submitted here, as this user.
     pub(crate) async fn is_ours(&self, key: &str) -> Result<bool> {
         let (folder, user) = (self.folder(key), self.setup.user.clone());
         self.disks

@@ -1,4 +1,4 @@
-//! Times and sizes as Slurm writes them. Pure.
+//! Parses and formats times and sizes in Slurm's notation. Pure.
 
 use std::time::Duration;
 
@@ -6,8 +6,9 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// A time limit: `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours`, `days-hours:minutes` or
-/// `days-hours:minutes:seconds`. `None` if it is none of these, or no limit at all.
+/// Parses a time limit: `minutes`, `minutes:seconds`, `hours:minutes:seconds`, `days-hours`,
+/// `days-hours:minutes` or `days-hours:minutes:seconds`. Returns `None` for any other text, and for
+/// `UNLIMITED`.
 pub(crate) fn time(text: &str) -> Option<Duration> {
     let number = |text: &str| {
         (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse::<u64>().ok())?
@@ -32,7 +33,7 @@ pub(crate) fn time(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// A time used: as sacct writes it, `[days-][hours:]minutes:seconds[.fraction]`.
+/// Parses a used time in sacct's format, `[days-][hours:]minutes:seconds[.fraction]`.
 pub(crate) fn used_time(text: &str) -> Option<Duration> {
     let (text, fraction) = text.split_once('.').unwrap_or((text, ""));
     let whole = if text.matches(':').count() == 1 && !text.contains('-') {
@@ -44,8 +45,8 @@ pub(crate) fn used_time(text: &str) -> Option<Duration> {
     Some(time(&whole)? + Duration::from_millis(millis.parse().unwrap_or(0)))
 }
 
-/// A size in bytes: a number with `K`, `M`, `G`, `T` or `P` behind it, where `M` is meant if there is nothing. What sacct adds to
-/// say what it counts by (`n` or `c`) is left out.
+/// Parses a size in bytes: a number with the unit `K`, `M`, `G`, `T` or `P`, or in `M` without a unit.
+/// Ignores the suffix that sacct adds for per-node or per-CPU amounts (`n` or `c`).
 pub(crate) fn size(text: &str) -> Option<u64> {
     let text = text.trim().trim_end_matches(['n', 'c']);
     let text = text
@@ -67,12 +68,12 @@ pub(crate) fn size(text: &str) -> Option<u64> {
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let number: f64 = plain.then(|| digits.parse().ok())??;
     let bytes = number * 1024f64.powi(power);
-    // A size that does not fit is none that anything has.
+    // A size above 10^18 bytes is not plausible.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was compared before")]
     (bytes <= 1e18).then_some(bytes as u64)
 }
 
-/// A size for people: `1.5 GB`, where a kilobyte is 1024 bytes, as Slurm has it.
+/// Formats a size for people: `1.5 GB`, where a kilobyte is 1024 bytes, as in Slurm.
 pub(crate) fn size_in_words(bytes: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
     let mut size = bytes as f64;
@@ -89,7 +90,7 @@ pub(crate) fn size_in_words(bytes: u64) -> String {
     format!("{size:.1} TB")
 }
 
-/// A time for people and for Slurm: `1-02:03:04`, without days if there are none.
+/// Formats a time for people and for Slurm: `1-02:03:04`, without the days if there are none.
 pub(crate) fn time_in_words(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / DAY, seconds % DAY / HOUR, seconds % HOUR / MINUTE);

@@ -1,5 +1,5 @@
-//! The files that a job left where its script ran: which of them are artifacts, and their bytes. No name and no symbolic link leads
-//! out of that folder.
+//! Lists and reads the artifacts that a job left in the folder in which its script ran. No name and no
+//! symbolic link leads out of that folder.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -18,29 +18,31 @@ use crate::pattern::fits_path;
 use crate::plan::Plan;
 use crate::start::unreadable;
 
-/// No more files than this are listed.
+/// Maximum number of files listed.
 const MOST: usize = 1000;
 
-/// No more names than this are looked at.
+/// Maximum number of directory entries examined.
 const MOST_SEEN: usize = 100_000;
 
-/// Folders within folders further down than this are not looked into.
+/// Maximum depth of nested folders that are listed.
 const DEEPEST: usize = 16;
 
-/// What was found.
+/// The result of listing a job's artifacts.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) artifacts: Vec<Artifact>,
-    /// What is no artifact because of its size, or is one too many, in words.
+    /// Message about files that are no artifacts because of their size or because of the limit on their
+    /// number.
     pub(crate) left_out: Option<String>,
-    /// A folder whose files are not all known, and why.
+    /// A folder that could not be listed completely, and the error.
     pub(crate) unread: Option<(PathBuf, io::Error)>,
     seen: usize,
     large: Vec<String>,
     more: bool,
 }
 
-/// The regular files below the folder in which a job's script ran that fit one of its patterns, by name.
+/// Lists the regular files that match one of the plan's patterns, below the folder in which the job's script
+/// ran, sorted by name.
 pub(crate) fn list(plan: &Plan) -> Found {
     let max_bytes = plan.max_artifact_bytes;
     let mut found = Found::default();
@@ -64,7 +66,8 @@ pub(crate) fn list(plan: &Plan) -> Found {
 }
 
 impl Found {
-    /// Below the first folder, what was deleted meanwhile or is closed to us is nobody's loss.
+    /// Records an error. Below the first folder, a folder that was deleted meanwhile or that we may not read
+    /// is ignored.
     fn lacks(&mut self, folder: &Path, depth: usize, error: io::Error) {
         if depth == 0 || disk::may_pass(&error) {
             self.unread.get_or_insert_with(|| (folder.to_owned(), error));
@@ -72,7 +75,8 @@ impl Found {
     }
 }
 
-/// Of a job that ran as another user, what is not theirs is none of its files: they could have led us to what only we may read.
+/// Returns true for a regular file that the job may own. If the job ran as another user, files of other
+/// owners do not count: they could be a way to files that only we may read.
 fn may_be_of(plan: &Plan, metadata: &Metadata) -> bool {
     metadata.is_file() && plan.user.as_ref().is_none_or(|user| user.number == metadata.uid())
 }
@@ -90,7 +94,8 @@ fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut F
             found.more = true;
             return;
         }
-        // Neither of these follows a link: a linked file is not the job's, a linked folder may lead in circles.
+        // Neither call follows a symbolic link. A linked file is not the job's, and a linked folder may form
+        // a cycle.
         let (entry, kind, metadata) = match entry.and_then(|it| Ok((it.file_type()?, it.metadata()?, it))) {
             Ok((kind, metadata, entry)) => (entry, kind, metadata),
             Err(e) => {
@@ -116,21 +121,23 @@ fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut F
     }
 }
 
-/// Opens a regular file below the folder in which a job's script ran; `None` if there is none of that name.
+/// Opens a regular file below the folder in which a job's script ran. Returns `None` if there is no such
+/// file.
 pub(crate) fn open_within(plan: &Plan, name: &str) -> io::Result<Option<File>> {
     disk::at(&plan.root);
     let Some(file) = open_below(&plan.root, name)? else { return Ok(None) };
     Ok(may_be_of(plan, &file.metadata()?).then_some(file))
 }
 
-/// Reads one artifact whole; `None` if there is none of that name.
+/// Reads one artifact completely. Returns `None` if there is no such artifact.
 fn read(plan: &Plan, name: &str, max: u64) -> Result<Option<ArtifactData>> {
     if !plan.artifacts.iter().any(|pattern| fits_path(pattern, name)) {
         return Ok(None);
     }
     let broken = |e| Error::unavailable(format!("the artifact `{name}` cannot be read")).caused_by(e);
     let Some(file) = open_within(plan, name).map_err(broken)? else {
-        // Where the folder itself is not there, as of a file system that is not mounted, nothing is known of the file.
+        // If the folder itself is missing, as with an unmounted file system, whether the file exists is
+        // unknown.
         return fs::metadata(&plan.root).map(|_| None).map_err(broken);
     };
     let size = file.metadata().map_err(broken)?.len();
@@ -184,7 +191,7 @@ mod tests {
         }
         let unmounted = Plan { root: dir.path().join("scratch"), ..plan.clone() };
         assert!(read(&unmounted, "a/b/x.csv", 6).is_err(), "it may be there once it is mounted");
-        // What another user's job would have us read, and they do not own.
+        // Files that another user's job points to but that user does not own.
         let stranger = UnixUser { name: "asmith".to_owned(), number: u32::MAX - 1, group: 0 };
         let plan = Plan { user: Some(stranger), ..plan };
         assert!(list(&plan).artifacts.is_empty());

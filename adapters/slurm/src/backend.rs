@@ -1,4 +1,5 @@
-//! The connected backend: what the server calls. All that it keeps about jobs may be lost: it stands in their folders.
+//! The connected backend that the server calls. Everything that it keeps in memory about jobs can be rebuilt
+//! from their folders.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -33,35 +34,35 @@ use crate::sweep;
 use crate::unix::UnixUser;
 use crate::watch::Watch;
 
-/// How often old folders are looked for.
+/// Interval between two removals of old folders.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
 
-/// The most plans that are kept in memory.
+/// Maximum number of plans cached in memory.
 const MOST_PLANS: usize = 20_000;
 
-/// What the config and the cluster say, ready for orders.
+/// Facts from the config and from the cluster that a submission needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) config_dir: PathBuf,
     pub(crate) working_dir: Option<PathBuf>,
     pub(crate) env: BTreeMap<VariableName, String>,
-    /// The most tasks that the cluster takes in an array.
+    /// Maximum number of tasks in an array, as the cluster reports it.
     pub(crate) max_array: Option<u32>,
-    /// As whom jobs run, if it is not our own user.
+    /// The Unix user that jobs run as, if it is not our own user.
     pub(crate) user: Option<UnixUser>,
 }
 
-/// A cluster as a backend, as one Unix user sees it.
+/// A Slurm cluster as a backend, accessed as one Unix user.
 pub(crate) struct Slurm {
     pub(crate) setup: Setup,
     pub(crate) jobs: PathBuf,
     pub(crate) disks: Disks,
-    /// Where this backend keeps what is its own.
+    /// Folder for the backend's own state.
     state: PathBuf,
-    /// That the jobs' folder is there, as far as it has to be made.
+    /// Set once the jobs folder exists.
     made: OnceCell<()>,
     pub(crate) driver: Box<dyn Driver>,
-    /// What it says of itself, once it has.
+    /// The cluster's description, once the controller has returned it.
     cluster: OnceCell<Cluster>,
     accounting: Option<bool>,
     pub(crate) accounting_wait: Duration,
@@ -73,12 +74,12 @@ pub(crate) struct Slurm {
     pub(crate) booted: tokio::sync::Mutex<Option<Booted>>,
     plans: Mutex<HashMap<String, Arc<Plan>>>,
     pub(crate) tests: Tests,
-    /// How long a start waits for a test of what it asks for.
+    /// How long a start waits for the feasibility test.
     pub(crate) test_within: Duration,
 }
 
 impl Slurm {
-    /// Connects as our own user, or as another.
+    /// Connects as our own user, or as `person`.
     pub(crate) async fn connect(
         config: &Config,
         context: &Connect,
@@ -127,11 +128,12 @@ impl Slurm {
             test_within: limit.min(feasible::WITHIN),
         };
         match backend.folder_is_made().await {
-            // What may pass does not keep the server from starting.
+            // A transient error does not keep the server from starting.
             Err(error) if !may_pass(&error) => return Err(error.while_connecting()),
             _ => {}
         }
-        // What is wrong with one of several users is told to those whose jobs run as them, and by `taskbridge doctor`.
+        // A fault that concerns one of several users is reported to callers whose jobs run as that user, and
+        // by `taskbridge doctor`.
         if backend.setup.user.is_none() {
             match backend.cluster().await {
                 Err(error) if !may_pass(&error) => return Err(error.while_connecting()),
@@ -141,7 +143,7 @@ impl Slurm {
         Ok(backend)
     }
 
-    /// Over this driver, for tests.
+    /// Creates a backend over this driver, for tests.
     #[cfg(test)]
     pub(crate) fn with(driver: Box<dyn Driver>, jobs: &std::path::Path) -> Self {
         jobs_folder::make(jobs, &jobs.join("state"), false).expect("the test's folder is its own");
@@ -174,7 +176,7 @@ impl Slurm {
         }
     }
 
-    /// As if there were an accounting, for tests.
+    /// Pretends that there is an accounting database, for tests.
     #[cfg(test)]
     pub(crate) fn believe_in_accounting(&mut self) {
         self.accounting = Some(true);
@@ -184,7 +186,7 @@ impl Slurm {
         self.cluster.get_or_try_init(|| self.driver.cluster()).await
     }
 
-    /// Makes the jobs' folder and marks it, unless that was done.
+    /// Creates and marks the jobs folder, unless that was done.
     pub(crate) async fn folder_is_made(&self) -> Result<()> {
         let make = async || {
             let (jobs, state, for_others) =
@@ -194,24 +196,24 @@ impl Slurm {
         self.made.get_or_try_init(make).await.copied()
     }
 
-    /// Where a job's script runs, which need not be a folder of ours.
+    /// Returns the disk on which a job's script runs. It may run outside of the jobs folder.
     pub(crate) fn disk_of(&self, plan: &Plan, folder: &Folder) -> &Disk {
         let is_elsewhere = plan.attached.is_none() && !plan.root.starts_with(folder.path());
         if is_elsewhere { &self.disks.roots } else { &self.disks.jobs }
     }
 
-    /// Whether there is an accounting to ask, as far as that is known.
+    /// Returns whether there is an accounting database. Returns false while that is unknown.
     pub(crate) fn has_accounting(&self) -> bool {
         self.accounting.unwrap_or_else(|| self.cluster.get().is_some_and(|cluster| cluster.accounting))
     }
 
-    /// Removes old folders, once in a while.
+    /// Removes old folders if the last removal was long enough ago.
     pub(crate) fn sweep_if_due(&self) {
         let mut last = self.last_sweep.lock();
         if last.is_none_or(|at| at.elapsed() >= SWEEP_EVERY) {
             *last = Some(Instant::now());
             let (jobs, keep) = (self.jobs.clone(), self.keep);
-            // Nobody waits for it; what it leaves, the next one takes.
+            // Nothing waits for the result. The next sweep removes what this one leaves.
             self.disks.jobs.aside(move || drop(sweep::sweep(&jobs, keep)));
         }
     }
@@ -220,13 +222,13 @@ impl Slurm {
         Folder::new(&self.jobs, key)
     }
 
-    /// Where a job of this backend is.
+    /// Returns the place of a job of this backend.
     pub(crate) fn place(&self, cluster: &str, job: JobId, key: &str) -> Place {
         let user = self.setup.user.as_ref().map(|user| user.name.clone());
         Place { cluster: cluster.to_owned(), job, key: key.to_owned(), user }
     }
 
-    /// Reads which job a handle means, if any. One of another user is not for us to say anything about.
+    /// Parses a handle. Returns `None` for a handle that is not ours, and an error for a job of another user.
     pub(crate) fn parse(&self, handle: &JobHandle) -> Result<Option<Place>> {
         let own = self.setup.user.as_ref().map(|user| user.name.as_str());
         match Place::parse(handle) {
@@ -235,7 +237,7 @@ impl Slurm {
         }
     }
 
-    /// What is to be known of a job, from memory; it never changes.
+    /// Returns a job's plan from memory. A plan never changes.
     pub(crate) fn plan(&self, key: &str) -> Option<Arc<Plan>> {
         self.plans.lock().get(key).cloned()
     }
@@ -251,19 +253,19 @@ impl Slurm {
     }
 }
 
-/// A job of a user as whom the config has nobody's jobs run any more. It is left as it is.
+/// Returns the error for a job of a user that the config no longer names. The job is left as it is.
 pub(crate) fn not_named(user: Option<&str>) -> Error {
     let user =
         user.map_or_else(|| "the server's own user".to_owned(), |user| format!("the Unix user `{user}`"));
     Error::config(format!("the job is one of {user}, whom `run_as` does not name"))
 }
 
-/// True unless it follows a job of somebody else's, or sends a signal to one.
+/// Returns true unless the job attaches to an existing job or sends a signal to one.
 fn submits(job: &JobSpec) -> bool {
     order::target(job).is_ok_and(|target| target.attach.is_none() && target.signal.is_none())
 }
 
-/// What cannot be made sure of, with what an administrator can do once it is given up.
+/// Adds to an error what an administrator can do if the outcome of an earlier attempt stays unknown.
 fn left_by_an_earlier_try(job: &JobSpec, error: &Error) -> Error {
     let key = job.key.as_str();
     Error::new(
@@ -302,7 +304,7 @@ impl Backend for Slurm {
         }
     }
 
-    /// One squeue answers for all jobs of a cluster.
+    /// Returns the group. One squeue call returns all jobs of a user on a cluster.
     fn group(&self, handle: &JobHandle) -> GroupKey {
         Place::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
     }
@@ -327,7 +329,8 @@ impl Backend for Slurm {
         Some(self)
     }
 
-    /// The cluster's name, once the controller has said it. Slurm does not let a cluster be renamed.
+    /// Returns the cluster's name, once the controller has reported it. Slurm does not allow a cluster to be
+    /// renamed.
     fn identity(&self) -> Option<String> {
         self.cluster.get().map(|cluster| format!("slurm {}", cluster.name))
     }
@@ -337,7 +340,8 @@ impl Backend for Slurm {
     }
 }
 
-/// How long one command may take, or a step in the jobs' folder: a start is up to three commands, one after the other.
+/// Returns the timeout of one command or of one step in the jobs folder. A start runs up to three commands,
+/// one after the other.
 pub(crate) fn limit(config: &Config, context: &Connect) -> Duration {
     config.command_timeout.min(context.call_limit / 3)
 }

@@ -1,5 +1,6 @@
-//! Each caller's jobs as a Unix user of their own: which backend a call goes to, and nothing else. A job is started by who asks for it,
-//! and ever after goes by the user in its handle. Nothing that is asked for somebody is ever done as somebody else, nor as our own user.
+//! Routes each call to the backend of the Unix user that the job runs as, and does nothing else. The caller
+//! decides the user at the start; after that the user in the handle decides. No call for one user ever runs
+//! as another user or as our own user.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +18,14 @@ use crate::disk::Disks;
 use crate::handle::Place;
 use crate::unix::UnixUser;
 
-/// A cluster, as each of some Unix users sees it.
+/// A cluster with one backend per Unix user.
 pub(crate) struct Callers {
-    /// As our own user sees it: it submits nothing, and follows what was submitted before there was `run_as`.
+    /// The backend of our own user. It submits nothing, and follows jobs that were submitted before `run_as`
+    /// was configured.
     own: Slurm,
-    /// By the names of the users.
+    /// Backends by Unix user name.
     users: BTreeMap<String, Arc<Slurm>>,
-    /// By who asks.
+    /// Backends by caller.
     people: BTreeMap<String, Arc<Slurm>>,
 }
 
@@ -33,7 +35,7 @@ impl Callers {
         people: &BTreeMap<String, Person>,
         context: &Connect,
     ) -> Result<Self> {
-        // The folder is one for all of them.
+        // All users share one jobs folder.
         let disks = Disks::new(limit(config, context));
         let mut callers = Self {
             own: Slurm::connect(config, context, &disks, None).await?,
@@ -62,7 +64,8 @@ impl Callers {
         Ok(callers)
     }
 
-    /// As whom a job is started.
+    /// Returns the backend that starts a job, by the job's caller. Denied if `run_as` does not name the
+    /// caller.
     fn of_caller(&self, job: &JobSpec) -> Result<&Slurm> {
         let caller = job.on_behalf_of.as_ref().map(|caller| caller.id());
         let refused = || match &caller {
@@ -77,7 +80,7 @@ impl Callers {
         Ok(slurm)
     }
 
-    /// As whom a job that was started is looked at and changed.
+    /// Returns the backend that observes and changes a started job, by the job's Unix user.
     fn of_user(&self, user: Option<&str>) -> Result<&Slurm> {
         let Some(user) = user else { return Ok(&self.own) };
         let slurm = self.users.get(user).map(Arc::as_ref);
@@ -85,7 +88,7 @@ impl Callers {
     }
 
     fn of_job(&self, handle: &JobHandle) -> Result<&Slurm> {
-        // What is no handle is told as such by any of them.
+        // An invalid handle goes to our own backend. All backends report it alike.
         self.of_user(Place::parse(handle).and_then(|place| place.user).as_deref())
     }
 }
@@ -113,7 +116,7 @@ impl Backend for Callers {
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        // A group is of one user.
+        // All jobs of a group belong to one user.
         match jobs.first().map(|job| self.of_job(&job.handle)) {
             Some(Ok(slurm)) => slurm.observe_all(group, jobs).await,
             Some(Err(error)) => {

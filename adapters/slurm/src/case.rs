@@ -1,4 +1,5 @@
-//! What is believed of one job as it is looked at: what the queue shows of it, and what its folder holds. It asks Slurm nothing.
+//! Snapshot of one job during a poll: its queue rows and what its folder contains. It sends no request to
+//! Slurm.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,51 +21,52 @@ use crate::start::unreadable;
 use crate::state::{Phase, State};
 use crate::tally::Tally;
 
-/// The most markers that one look reads of an array of which some tasks go on. The next look reads on.
+/// Maximum number of marker files that one poll reads of an array that is still active. The next poll
+/// continues.
 const READ_AT_ONCE: usize = 1000;
 
-/// From when Slurm shows a job as running until its script has begun for all that we can see: what an administrator has run before it
-/// takes its time, and clocks differ. What takes longer is worth a word.
+/// How long after Slurm shows a job as running its script may take to begin. An administrator's prolog takes
+/// time, and clocks differ. A longer delay is reported.
 const BEGINS_WITHIN: Duration = Duration::from_secs(5 * 60);
 
-/// What slurmstepd writes into the log of a job that it ends in favour of another.
+/// The text that slurmstepd writes into the log of a job that it preempts.
 const PREEMPTION: &str = "DUE TO PREEMPTION";
 
-/// The end of a log in which that is looked for, in bytes.
+/// Number of bytes at the end of a log that are searched for that text.
 const PREEMPTION_WITHIN: usize = 64 * 1024;
 
-/// A job that is looked at.
+/// A job that is being polled.
 pub(crate) struct Case {
     pub(crate) place: Place,
-    /// Somebody would notice how far it has come.
+    /// A client may notice the job's progress.
     pub(crate) watched: bool,
     pub(crate) folder: Folder,
     pub(crate) plan: Option<Arc<Plan>>,
     pub(crate) rows: Vec<Row>,
     pub(crate) marks: Option<Marks>,
     pub(crate) printed: Option<u64>,
-    /// Of an array: how those of its tasks ended that have.
+    /// For an array: how its finished tasks ended.
     pub(crate) tally: Arc<Mutex<Tally>>,
-    /// Of an array: what has been read of how it ended.
+    /// For an array: the end markers read so far.
     pub(crate) runs: Option<Arc<Mutex<Runs>>>,
-    /// All of its scripts have ended, though Slurm shows it as running.
+    /// All scripts of the job have ended, though Slurm shows it as running.
     pub(crate) scripts_ended: bool,
-    /// How many of its scripts have not begun, though Slurm has shown them as running for a while.
+    /// Number of scripts that have not begun, though Slurm has shown them as running for [`BEGINS_WITHIN`].
     pub(crate) not_begun: usize,
-    /// Whether its log says that Slurm preempted it, where it was put back into the queue and that was read.
+    /// Whether the log of a requeued job shows a preemption, if the log could be read.
     pub(crate) preempted: Option<bool>,
-    /// Why nothing can be said of it: what its folder holds cannot be read.
+    /// Why the poll fails for this job: its folder cannot be read.
     pub(crate) wrong: Option<Error>,
 }
 
-/// What a folder holds beside the plan.
+/// What a job's folder contains in addition to the plan.
 #[derive(Default)]
 pub(crate) struct Marks {
     pub(crate) observed: Option<Observation>,
     pub(crate) may_go: bool,
     pub(crate) released: Option<Timestamp>,
     pub(crate) answered: bool,
-    /// Of how many runs it has been read how they ended, unless that is of all.
+    /// Number of runs whose ends have been read, unless all of them have.
     pub(crate) unread_after: Option<usize>,
     pub(crate) facts: Facts,
 }
@@ -88,23 +90,24 @@ impl Case {
         }
     }
 
-    /// The same job, without what was read or is to be read of it.
+    /// Returns the same job without anything that was read from its folder or the queue.
     pub(crate) fn unread(&self) -> Self {
         let (place, folder) = (self.place.clone(), self.folder.clone());
         Self::new(place, self.watched, folder, self.plan.clone())
     }
 
-    /// Reads of its folder what a look needs, an array's only until then. What cannot be read is this job's trouble, and no other's.
+    /// Reads from the job's folder what a poll needs; for an array, until the deadline. An error affects this
+    /// job only.
     pub(crate) fn read(&mut self, until: Instant) {
         if self.wrong.is_some() {
             return;
         }
-        // A shared file system is not asked for what nobody wants to know.
+        // Unwatched jobs cause no reads on a shared file system.
         if self.watched && self.is_running() {
             self.printed = log::printed(&self.folder);
         }
         if self.watched && self.preempted.is_none() && self.restarts() > 0 {
-            // What cannot be read says nothing of it.
+            // If the log cannot be read, preemption stays unknown.
             let log = self.folder.log(Stream::Err, None);
             self.preempted =
                 log::tail(&log, PREEMPTION_WITHIN).ok().map(|tail| tail.text.contains(PREEMPTION));
@@ -116,7 +119,7 @@ impl Case {
         }
     }
 
-    /// What can only be of use while some of it waits or runs.
+    /// Reads what is useful only while the job is pending or running.
     fn read_while_alive(&mut self, until: Instant) -> Result<()> {
         self.count(until)?;
         if !self.needs_marks() {
@@ -126,7 +129,7 @@ impl Case {
         Ok(())
     }
 
-    /// Takes in how tasks of an array ended while others go on.
+    /// Counts how tasks of an array ended while other tasks are still active.
     fn count(&self, until: Instant) -> Result<()> {
         let Some(tasks) = self.tasks_that_go_on() else { return Ok(()) };
         let unread = {
@@ -144,18 +147,19 @@ impl Case {
         Ok(())
     }
 
-    /// The tasks of an array of which some wait or run.
+    /// Returns the tasks of an array that still has pending or running tasks.
     pub(crate) fn tasks_that_go_on(&self) -> Option<Vec<u32>> {
         self.plan.as_ref().filter(|_| self.is_alive()).and_then(|plan| plan.tasks())
     }
 
-    /// True if the accounting alone can say how some tasks ended, and somebody would notice.
+    /// Returns true if only the accounting database knows how some tasks ended, and a client may notice.
     pub(crate) fn needs_records(&self) -> bool {
         let tasks = self.tasks_that_go_on().filter(|_| self.watched && self.wrong.is_none());
         tasks.is_some_and(|tasks| self.tally.lock().is_to_be_asked_about(&tasks, &self.rows))
     }
 
-    /// Reads what its folder holds beside the plan: of a job that is over, all that tells how.
+    /// Reads what the folder contains in addition to the plan; for a job that is over, everything about its
+    /// end.
     pub(crate) fn read_marks(&mut self, until: Instant) {
         let (folder, over) = (&self.folder, !self.is_alive());
         let read = || -> std::io::Result<Marks> {
@@ -189,7 +193,7 @@ impl Case {
         }
     }
 
-    /// The name that the job must carry.
+    /// Returns the name that the job must have.
     pub(crate) fn name(&self) -> &str {
         match self.plan.as_ref().and_then(|plan| plan.attached.as_ref()) {
             Some(attached) => &attached.name,
@@ -197,8 +201,8 @@ impl Case {
         }
     }
 
-    /// Whether a row of this number is this job's: numbers are given again. One that is put back into the queue counts as submitted
-    /// anew.
+    /// Returns whether a queue row with this number belongs to this job. Slurm reuses numbers. A requeued job
+    /// counts as submitted anew.
     pub(crate) fn is_of(&self, row: &Row) -> bool {
         let attached = self.plan.as_ref().and_then(|plan| plan.attached.as_ref());
         let is_same =
@@ -210,7 +214,7 @@ impl Case {
         self.rows.iter().any(|row| !row.state.has_ended())
     }
 
-    /// How often a job of ours that is no array was put back into the queue.
+    /// Returns how often one of our non-array jobs was requeued.
     pub(crate) fn restarts(&self) -> u32 {
         let is_single = |plan: &&Arc<Plan>| plan.array.is_none() && plan.attached.is_none();
         let rows = self.plan.as_ref().filter(is_single).map_or(&[][..], |_| &self.rows[..]);
@@ -221,8 +225,9 @@ impl Case {
         self.rows.iter().any(|row| row.state.phase() == Phase::Running)
     }
 
-    /// True if Slurm shows it as running, and all of its scripts have written down how they ended. Of one that may be put back into
-    /// the queue, another run can follow. One that is completing Slurm has seen the end of, and says next why it ended.
+    /// Returns true if Slurm shows the job as running and all of its scripts have recorded their ends. False
+    /// for a job that may be requeued, since another run can follow. False for a completing job, since Slurm
+    /// reports the reason of its end next.
     fn scripts_have_ended(&self) -> Result<bool> {
         let Some(plan) = self.plan.as_ref().filter(|plan| !plan.requeue && plan.attached.is_none()) else {
             return Ok(false);
@@ -239,8 +244,8 @@ impl Case {
         Ok(ended >= runs)
     }
 
-    /// How many scripts Slurm has shown as running for so long that they should have put up their fences, and have not. Of one that was
-    /// put back into the queue, an earlier run's fence counts.
+    /// Returns how many scripts Slurm has shown as running for at least [`BEGINS_WITHIN`] without a fence of
+    /// theirs. For a requeued job, the fence of an earlier run counts.
     fn scripts_not_begun(&self, now: Timestamp) -> Result<usize> {
         let is_ours = self.plan.as_ref().is_some_and(|plan| plan.attached.is_none());
         let is_late = |row: &&Row| {
@@ -259,7 +264,7 @@ impl Case {
         !self.is_alive() || self.rows.iter().any(Row::is_held_by_user)
     }
 
-    /// True if the accounting is to be asked about it.
+    /// Returns true if the accounting database must be queried for the job.
     pub(crate) fn is_over(&self) -> bool {
         !self.is_alive()
             && self.plan.is_some()

@@ -1,5 +1,5 @@
-//! What is wrong with a target, found offline. Whether the script is there and its partition exists is not asked: that is the
-//! cluster's state, not the config's.
+//! Validates a target offline. Whether the script and the partition exist is not checked: that is the state
+//! of the cluster, not of the config.
 
 use taskbridge_sdk::{CommandArgument, Problem, Templates, unknown_parameter};
 
@@ -10,7 +10,7 @@ use crate::settings::Kind;
 use crate::wrapper::PASSED_ON;
 use crate::{directives, live};
 
-/// All that is wrong with a target for a tool with these parameters.
+/// Returns all problems of a target, for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut problem =
@@ -98,8 +98,8 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     problems
 }
 
-/// Signals that Slurm knows by name and that only steps can be sent: for the script, they would end or stop what runs it, and not
-/// itself.
+/// Signals that Slurm knows by name but that can only be sent to steps. Sent to the script, they would end or
+/// stop the shell that runs it instead.
 const FOR_STEPS: [&str; 6] = ["KILL", "STOP", "CONT", "TSTP", "TTIN", "TTOU"];
 
 fn wrong_signal(signal: &SignalTo) -> Option<String> {
@@ -120,7 +120,7 @@ fn wrong_signal(signal: &SignalTo) -> Option<String> {
     })
 }
 
-/// What is wrong with the users as whom callers' jobs run.
+/// Returns the problems in the users that callers' jobs run as.
 fn wrong_people(config: &Config) -> Vec<String> {
     let mut wrong = Vec::new();
     if config.sudo.is_empty() {
@@ -186,7 +186,7 @@ fn wrong_setting(kind: Kind, setting: &Setting) -> Option<String> {
     }
 }
 
-/// Every template of a target, with the field it stands in, and whether it is rendered for each task of an array.
+/// Returns every template of a target, with its field and whether it is rendered for each task of an array.
 fn each_template(target: &Target) -> impl Iterator<Item = (String, &str, bool)> {
     let in_array = target.array.is_some();
     let args = CommandArgument::templates("args", &target.args)

@@ -1,5 +1,6 @@
-//! What `taskbridge doctor` is told: whether the jobs' folder, the controller and the accounting are there, and whether the scripts,
-//! partitions and accounts that targets name are. It must not submit or change anything.
+//! Findings for `taskbridge doctor`: whether the jobs folder, the controller and the accounting database
+//! work, and whether the scripts, partitions and accounts of all targets exist. It must not submit or change
+//! anything.
 
 use std::time::Duration;
 
@@ -22,14 +23,14 @@ impl Checkup for Slurm {
     }
 }
 
-/// What is wrong, and how it is mended.
+/// A fault and its fix.
 type Wrong = (String, String);
 
-/// What somebody may use: a user other than ours, where jobs are theirs.
+/// The rights of a user. `None` is our own user.
 type Whose<'a> = (Option<&'a str>, Rights);
 
 impl Slurm {
-    /// Looks at everything, and at the tools as the users whose the jobs are: these, or ours.
+    /// Checks everything. Checks the tools as each of these users, or as our own user.
     pub(crate) async fn look_over(&self, tools: &[ToolTarget], users: Option<&[&str]>) -> Vec<Finding> {
         let mut found = vec![self.folder_for_jobs().await];
         found.push(match self.driver.cluster().await {
@@ -93,7 +94,7 @@ impl Slurm {
         }
     }
 
-    /// Whether we may act as this user, by a call that does nothing.
+    /// Checks whether we may act as this user, by a call that changes nothing.
     pub(crate) async fn may_act(&self, user: &str) -> Finding {
         let what = format!("as the user {user}");
         match self.driver.readiness().await {
@@ -106,7 +107,7 @@ impl Slurm {
         }
     }
 
-    /// What it lets us use, if there is one.
+    /// Returns our rights in the accounting database, if it is there and answers.
     async fn accounting_is_there(&self, found: &mut Vec<Finding>) -> Option<Rights> {
         if !self.has_accounting() {
             found.push(Finding::warning(
@@ -197,7 +198,8 @@ impl Slurm {
         }
     }
 
-    /// Whether no node could ever run what a tool always asks for. What a call decides is left out.
+    /// Checks whether no node could ever run what the tool always requests. Values that depend on a call are
+    /// left out.
     async fn never_fits(&self, target: &Target, mut options: Options) -> Option<Wrong> {
         for (name, value) in &target.options {
             directives::put(&mut options, name, Some(value.clone()).filter(|value| !value.is_empty()));
@@ -220,7 +222,7 @@ impl Slurm {
             requeue: false,
             options,
         };
-        // What cannot be found out is no fault of the tool.
+        // A test that fails is no fault of the tool.
         let words = self.driver.never_fits(&order).await.ok().flatten()?;
         let says = format!("no node could ever run its jobs: {words} (Slurm)");
         Some((says, "have it ask for less, or for another partition".to_owned()))
@@ -260,7 +262,7 @@ fn listed<T: AsRef<str>>(names: &[T]) -> String {
     }
 }
 
-/// What a setting says word for word; one that a call decides is none.
+/// Returns the fixed value of a setting, or `None` if it depends on the call.
 fn fixed(setting: Option<&Setting>, options: &Options, name: &str) -> Option<String> {
     let text = match setting {
         Some(Setting::Text(text)) => text.clone(),
@@ -275,7 +277,7 @@ fn time(resources: &Resources, options: &Options) -> Option<Duration> {
     fixed(resources.time.as_ref(), options, "time").and_then(|time| amount::time(&time))
 }
 
-/// Whether what a tool always asks for is there.
+/// Checks that the partition that a tool always requests exists and allows its time limit.
 fn asked(resources: &Resources, options: &Options, partitions: Option<&[Partition]>) -> Result<(), Wrong> {
     let partition = fixed(resources.partition.as_ref(), options, "partition");
     let time = time(resources, options);
@@ -300,9 +302,9 @@ fn asked(resources: &Resources, options: &Options, partitions: Option<&[Partitio
     Ok(())
 }
 
-/// Whether somebody may use what a tool always asks for.
+/// Checks that a user may use the account and quality of service that a tool always requests.
 fn may_use(resources: &Resources, options: &Options, rights: &Rights) -> Result<(), Wrong> {
-    // None are told of where nobody is to know of others.
+    // The list is empty where the site does not let users see other users' accounts.
     if rights.accounts.is_empty() {
         return Ok(());
     }
@@ -322,7 +324,7 @@ fn may_use(resources: &Resources, options: &Options, rights: &Rights) -> Result<
             format!("choose one of {}", listed(&names)),
         ));
     };
-    // Without an account, the default one is meant, which is one of them.
+    // Without an account, the default account applies, which is one of these.
     let mine = |name: &str| account.as_ref().is_none_or(|account| account == name);
     let lists: Vec<&Vec<String>> =
         rights.accounts.iter().filter(|(name, _)| mine(name)).map(|(_, list)| list).collect();

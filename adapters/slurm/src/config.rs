@@ -1,5 +1,5 @@
-//! What a config file may say about this backend and its tools. Shapes only: [`crate::check`] checks them and [`crate::order`]
-//! turns them into a submission. The comments below become the config's JSON Schema.
+//! Config of this backend and its tools. Defines only the format: [`crate::check`] validates it and
+//! [`crate::order`] turns it into a submission. The doc comments below become the config's JSON Schema.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,47 +17,53 @@ use crate::environment::VariableName;
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "SlurmConfig")]
 pub struct Config {
-    /// A folder that this server and the cluster's nodes see at the same path, such as `/home/lab/.taskbridge`. Each job gets a
-    /// folder there: its script, its arguments, its logs, and how it ended. A relative path starts at the folder of the config
-    /// file. Without it, a folder of the server's own state, which does only where server and nodes are one machine.
+    /// A folder that this server and the cluster's nodes see at the same path, such as
+    /// `/home/lab/.taskbridge`. Each job gets a folder there for its script, arguments, logs and exit status.
+    /// A relative path starts at the folder of the config file. The default is a folder in the server's state
+    /// directory, which works only if server and nodes are one machine.
     pub jobs_dir: Option<PathBuf>,
-    /// Where scripts run, unless their target says otherwise. A relative path starts at the folder of the config file. Without
-    /// it, each job runs in an empty folder of its own.
+    /// The folder in which scripts run, unless their target sets another. A relative path starts at the
+    /// folder of the config file. By default, each job runs in an empty folder of its own.
     pub working_dir: Option<PathBuf>,
-    /// Run Slurm's commands on a login node, such as `{ host = "bridge@login1" }`. Without it, they run here.
+    /// Run Slurm's commands on a login node, such as `{ host = "bridge@login1" }`. By default, they run on
+    /// this machine.
     pub ssh: Option<Ssh>,
-    /// The folder of Slurm's commands, where they are not on the `PATH`: `/opt/slurm/bin`.
+    /// The folder of Slurm's commands, if they are not on the `PATH`: `/opt/slurm/bin`.
     pub commands_dir: Option<PathBuf>,
-    /// Slurm's configuration file, where it is not the usual one (`SLURM_CONF`).
+    /// Slurm's configuration file, if it is not the usual one (`SLURM_CONF`).
     pub slurm_conf: Option<PathBuf>,
-    /// Talk to slurmrestd instead of running Slurm's commands, such as `{ socket = "/run/slurmrestd.sock" }`.
+    /// Use slurmrestd instead of Slurm's commands, such as `{ socket = "/run/slurmrestd.sock" }`.
     pub rest: Option<Rest>,
-    /// Submit each caller's jobs as a Unix user of their own, such as `{ ann = { user = "asmith" } }`: by who asks (the name of an
-    /// API key, or `ISSUER#SUBJECT` of a token). Whoever is not named here is refused. Without it, all jobs are the server's own user's.
+    /// Submit each caller's jobs as their own Unix user, such as `{ ann = { user = "asmith" } }`. The key is
+    /// the name of an API key, or `ISSUER#SUBJECT` of a token. Callers that are not listed are refused. By
+    /// default, all jobs run as the server's own user.
     pub run_as: Option<BTreeMap<String, Person>>,
-    /// The command that runs another as a Unix user, in front of `-u USER -- COMMAND`. It is used with `run_as`, unless there is `rest`.
+    /// The command that runs another command as a Unix user. It is followed by `-u USER -- COMMAND`. Used
+    /// with `run_as`, unless `rest` is set.
     pub sudo: Vec<String>,
     /// Offer the batch scripts of a folder as tools.
     pub discover: Option<Discover>,
-    /// The cluster, where Slurm knows several (`--clusters`). Without it, the one that the commands mean.
+    /// The cluster, if Slurm knows several (`--clusters`). The default is the one that the commands use.
     pub cluster: Option<String>,
-    /// Whether the accounting (slurmdbd) is asked. Without it, that is as the cluster says.
+    /// Whether to query the accounting database (slurmdbd). The default follows the cluster's configuration.
     pub accounting: Option<bool>,
-    /// How long one command may take, or one step in the jobs' folder, whose file system may hang. All that a start needs must fit into
-    /// half of the server's `reconciler.lease`, so that it is a third of that at most, whatever is said here.
+    /// Timeout of one command, or of one step in the jobs folder, whose file system may hang. A start runs up
+    /// to three commands within half of the server's `reconciler.lease`, so the timeout is at most a third of
+    /// that half.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub command_timeout: Duration,
-    /// How often Slurm is asked how all jobs are, at most: one `squeue` for all of them. A controller that is slow is asked less
-    /// often.
+    /// Minimum interval between two polls of Slurm: one `squeue` for all jobs. A slow controller is polled
+    /// less often.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub look_every: Duration,
-    /// How often the jobs of all users that wait are listed, to tell a job's position; zero turns positions off.
+    /// Interval at which the pending jobs of all users are listed, to report a job's position in the queue.
+    /// Zero turns positions off.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub position_every: Duration,
-    /// How long the accounting of a job that has ended is waited for, which knows how much memory it used.
+    /// How long to wait for the accounting record of an ended job. It contains the used memory.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub accounting_wait: Duration,
@@ -65,7 +71,7 @@ pub struct Config {
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub keep: Duration,
-    /// Environment variables for every job, word for word.
+    /// Environment variables for every job, used verbatim.
     pub env: BTreeMap<VariableName, String>,
 }
 
@@ -93,39 +99,41 @@ impl Default for Config {
     }
 }
 
-/// The Unix user as whom a caller's jobs run.
+/// The Unix user that a caller's jobs run as.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table: { user = \"NAME\" }")]
 #[schemars(rename = "SlurmPerson")]
 pub struct Person {
-    /// Their name.
+    /// The name of the user.
     pub user: String,
-    /// A group that has this user and the server's as its members, and nobody else: each reads by it what the other wrote into the job's
-    /// folder. Without it, the group of the user's name.
+    /// A group with this user and the server's user as its only members. Through it, each can read what the
+    /// other wrote into the job's folder. The default is the group with the user's name.
     #[serde(default)]
     pub group: Option<String>,
-    /// With `rest`: what proves to slurmrestd that we may act as this user, such as `{ file = "tokens/asmith" }` (`scontrol token username=asmith`).
+    /// With `rest`: the token that lets us act as this user, such as `{ file = "tokens/asmith" }`
+    /// (`scontrol token username=asmith`).
     #[serde(default)]
     pub token: Option<Secret>,
 }
 
-/// How slurmrestd is reached: by its socket or its address.
+/// How to reach slurmrestd: by its socket or its URL.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table: { socket = \"PATH\" } or { url = \"URL\" }")]
 #[schemars(rename = "SlurmRest")]
 pub struct Rest {
-    /// Its unix socket. It knows us by who we are there.
+    /// The Unix socket. slurmrestd identifies us by our Unix user there.
     pub socket: Option<PathBuf>,
-    /// Its address, such as `http://127.0.0.1:6820`.
+    /// The URL, such as `http://127.0.0.1:6820`.
     pub url: Option<String>,
-    /// Who we are to it, with `url`.
+    /// Our user name at slurmrestd, with `url`.
     pub user: Option<String>,
-    /// What proves that: a JSON web token of `scontrol token`, such as `{ file = "/home/lab/.slurm-token" }`. It is read again when the file changes.
+    /// The token for `user`: a JSON web token of `scontrol token`, such as
+    /// `{ file = "/home/lab/.slurm-token" }`. It is read again when the file changes.
     pub token: Option<Secret>,
 }
 
 impl Rest {
-    /// The same, as another user.
+    /// Returns the same settings for another user. Fails without `url` or without the user's token.
     pub(crate) fn of(&self, person: &Person) -> taskbridge_sdk::Result<Self> {
         let (Some(_), Some(token)) = (&self.url, &person.token) else {
             return Err(taskbridge_sdk::Error::config(format!(
@@ -136,7 +144,7 @@ impl Rest {
         Ok(Self { user: Some(person.user.clone()), token: Some(token.clone()), ..self.clone() })
     }
 
-    /// For messages.
+    /// Returns the setting and the address, for messages.
     pub(crate) fn place(&self) -> String {
         match (&self.socket, &self.url) {
             (Some(socket), _) => format!("`rest.socket` {}", socket.display()),
@@ -145,14 +153,14 @@ impl Rest {
     }
 }
 
-/// How a login node is reached. The jobs' folder must be seen there and here.
+/// How to reach a login node. It must see the jobs folder at the same path as this server.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table: { host = \"user@login1\" }")]
 #[schemars(rename = "SlurmSsh")]
 pub struct Ssh {
     /// The login node: `user@host`, or a name from ssh's own config.
     pub host: String,
-    /// The command that runs another there, without the host.
+    /// The command that runs another command on the login node, without the host.
     #[serde(default = "ssh")]
     #[schemars(length(min = 1))]
     pub command: Vec<String>,
@@ -162,62 +170,67 @@ fn ssh() -> Vec<String> {
     ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"].map(str::to_owned).to_vec()
 }
 
-/// The batch script that a tool submits, and with what.
+/// The batch script that a tool submits, and its settings.
 ///
-/// Templates are Jinja (minijinja). They see the tool's parameters by name, and `taskbridge.job`, the job's folder; in an array
-/// also `taskbridge.element` and `taskbridge.index`. Text is rendered as it is, everything else as JSON.
+/// Templates are Jinja (minijinja). They see the tool's parameters by name, and `taskbridge.job`, the job's
+/// folder; in an array also `taskbridge.element` and `taskbridge.index`. Text is rendered as it is,
+/// everything else as JSON.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table: { script = \"FILE\" }")]
 #[schemars(rename = "SlurmTarget")]
 pub struct Target {
-    /// The batch script. It is copied when a job is submitted. Its `#SBATCH` lines are the job's defaults. A relative path
-    /// starts at the folder of the config file.
+    /// The batch script. It is copied when a job is submitted. Its `#SBATCH` lines are the job's defaults. A
+    /// relative path starts at the folder of the config file.
     pub script: Option<PathBuf>,
-    /// The script's arguments. A template is always exactly one argument, whatever it renders to. Those in a nested array belong
-    /// together, and are left out if they name a parameter that was not given, or if one of them renders empty.
+    /// The script's arguments. A template is always exactly one argument, whatever it renders to. The
+    /// arguments in a nested array are one group. The group is omitted if it uses a parameter that was not
+    /// given, or if one of its templates renders empty.
     pub args: Vec<CommandArgument>,
-    /// Environment variables for the script (the values are templates). They win over the backend's. One that is nothing but a
-    /// parameter that was not given is not set.
+    /// Environment variables for the script (the values are templates). They override the backend's. A
+    /// variable whose value is only a parameter that was not given is not set.
     pub env: BTreeMap<VariableName, String>,
-    /// Where the script runs (a template); see the backend's `working_dir`.
+    /// The folder in which the script runs (a template); see the backend's `working_dir`.
     pub working_dir: Option<String>,
     /// Submit an array: one task for each element of a list.
     pub array: Option<Array>,
-    /// What is asked of Slurm. It wins over the script's `#SBATCH` lines.
+    /// The resources to request. They override the script's `#SBATCH` lines.
     pub resources: Resources,
-    /// More options of sbatch by their long names, word for word, such as `{ licenses = "matlab", exclusive = "" }`.
+    /// More options of sbatch by their long names, used verbatim, such as
+    /// `{ licenses = "matlab", exclusive = "" }`.
     pub options: BTreeMap<String, String>,
     /// Begin after another job of this backend.
     pub after: Option<After>,
-    /// Allow Slurm to run the job again from its beginning, after a node failed or the job was preempted. Without it, nothing
-    /// of a job ever runs twice.
+    /// Allow Slurm to run the job again from its beginning after a node failure or a preemption. Without it,
+    /// no part of a job ever runs twice.
     pub requeue: bool,
-    /// Hold the job until somebody approves. This is what they are asked (a template).
+    /// Hold the job until it is approved. This is the question (a template).
     pub approval: Option<String>,
-    /// The file that holds the result as JSON, within the folder in which the script runs.
+    /// The file with the result as JSON, in the folder in which the script runs.
     pub result: Option<String>,
-    /// The files that are the job's artifacts, within the folder in which the script runs: `["*.csv", "plots/**/*.png"]`. `*`
-    /// stands for any text without `/`, `**` for any folders, `?` for one character.
+    /// The files that are the job's artifacts, in the folder in which the script runs:
+    /// `["*.csv", "plots/**/*.png"]`. `*` matches any text without `/`, `**` any folders, `?` one character.
     pub artifacts: Vec<String>,
-    /// The size over which a file is no artifact.
+    /// The maximum size of an artifact in bytes. Larger files are not artifacts.
     pub max_artifact_bytes: Option<u64>,
-    /// Submit nothing, and follow the job of this number: `"{{ job }}"`. To cancel such a task leaves the job alone.
+    /// Submit nothing, and follow the job of this number: `"{{ job }}"`. Cancelling such a task does not
+    /// cancel the job.
     pub attach: Option<String>,
     /// Submit nothing, and send a signal to a job that this backend submitted.
     pub signal: Option<SignalTo>,
 }
 
-/// An array whose tasks are the elements of a list.
+/// An array with one task for each element of a list.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table: { parameter = \"LIST\" }")]
 #[schemars(rename = "SlurmArray")]
 pub struct Array {
-    /// The parameter that is a list. A task has its element in `$TASKBRIDGE_ELEMENT`, text as it is and everything else as JSON.
+    /// The parameter that is a list. A task gets its element in `$TASKBRIDGE_ELEMENT`: text as it is,
+    /// everything else as JSON.
     pub parameter: String,
-    /// The most elements.
+    /// The maximum number of elements.
     #[serde(default = "thousand")]
     pub max: u32,
-    /// The most tasks that run at a time.
+    /// The maximum number of tasks that run at the same time.
     #[serde(default)]
     pub at_once: Option<u32>,
 }
@@ -226,15 +239,15 @@ fn thousand() -> u32 {
     1000
 }
 
-/// Another job that comes first.
+/// A job that must end before this one begins.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table: { job = \"{{ before }}\" }")]
 #[schemars(rename = "SlurmAfter")]
 pub struct After {
-    /// The other job: `"{{ before }}"`, where the parameter is a task or the number of a job that this backend submitted. If the
-    /// parameter was not given, nothing comes first.
+    /// The other job: `"{{ before }}"`. The parameter is a task, or the number of a job that this backend
+    /// submitted. If it was not given, the job does not wait.
     pub job: String,
-    /// How it must have ended.
+    /// How the other job must have ended.
     #[serde(default)]
     pub when: When,
 }
@@ -244,17 +257,18 @@ pub struct After {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "SlurmWhen")]
 pub enum When {
-    /// Well. If it does not, the other is cancelled and its task fails.
+    /// Successfully. If it did not, the waiting job is cancelled and its task fails.
     #[default]
     Succeeded,
-    /// Not well.
+    /// Unsuccessfully.
     Failed,
     /// In any way.
     Ended,
 }
 
-/// What is asked of Slurm. Each is a value, or `{ value = "{{ parameter }}", max = .. }` (or `allowed = [..]`), in which the value
-/// is a template; one that is nothing but a parameter that was not given is not asked for.
+/// The resources to request from Slurm. Each is a value, or `{ value = "{{ parameter }}", max = .. }` (or
+/// `allowed = [..]`) with a template as the value. If the value is only a parameter that was not given, the
+/// resource is not requested.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table: { memory = \"4G\" }")]
 #[schemars(rename = "SlurmResources")]
@@ -285,33 +299,33 @@ pub struct Resources {
     pub tasks: Option<Setting>,
 }
 
-/// One thing that is asked of Slurm.
+/// One requested resource.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a value, or a table with `value` and `max`, `min` or `allowed`")]
 #[schemars(rename = "SlurmSetting")]
 pub enum Setting {
     /// A number.
     Number(u64),
-    /// A value, word for word.
+    /// A value, used verbatim.
     Text(String),
-    /// What a template gives, within bounds.
+    /// The result of a template, within bounds.
     Bounded(Bounded),
 }
 
-/// What a template gives, within bounds.
+/// The result of a template, within bounds.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SlurmBounded")]
 pub struct Bounded {
     /// A template: `"{{ hours }}:00:00"`.
     pub value: String,
-    /// The most, as Slurm writes it: `"1-00:00:00"`, `"64G"`, `4`.
+    /// The maximum, in Slurm's notation: `"1-00:00:00"`, `"64G"`, `4`.
     #[serde(default)]
     pub max: Option<Amount>,
-    /// The least.
+    /// The minimum.
     #[serde(default)]
     pub min: Option<Amount>,
-    /// What it may be, where `*` stands for any text.
+    /// The allowed values, where `*` matches any text.
     #[serde(default)]
     pub allowed: Option<Vec<String>>,
 }
@@ -323,7 +337,7 @@ pub struct Bounded {
 pub enum Amount {
     /// A number.
     Number(u64),
-    /// As Slurm writes it.
+    /// Text in Slurm's notation.
     Text(String),
 }
 
@@ -341,11 +355,12 @@ impl Amount {
 #[serde(deny_unknown_fields, expecting = "a table: { job = \"{{ job }}\", name = \"USR1\" }")]
 #[schemars(rename = "SlurmSignal")]
 pub struct SignalTo {
-    /// The job: `"{{ job }}"`, where the parameter is a task or a job's number. It must be one that this backend submitted.
+    /// The job: `"{{ job }}"`. The parameter is a task or a job's number. This backend must have submitted
+    /// the job.
     pub job: String,
     /// The signal's name, such as `USR1`.
     pub name: String,
-    /// Send it to the steps that the script started by `srun`, and not to the script itself.
+    /// Send the signal to the steps that the script started with `srun`, and not to the script itself.
     #[serde(default)]
     pub steps: bool,
 }

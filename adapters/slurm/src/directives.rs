@@ -1,19 +1,21 @@
-//! The `#SBATCH` lines of a batch script, read as sbatch reads them: they are a job's defaults. Pure.
+//! Parser for the `#SBATCH` lines of a batch script, which are the job's defaults. It follows sbatch's rules.
+//! Pure.
 
 use crate::driver::Options;
 
-/// What follows an option.
+/// Whether an option has a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Nothing,
     Value,
-    /// A value, but only in the same word.
+    /// An optional value, only in the same word.
     Maybe,
 }
 
 use Takes::{Maybe, Nothing, Value};
 
-/// The options of sbatch: short name, long name, what it takes. One that is not here is handed on if it is written as one word.
+/// The options of sbatch: short name, long name, kind of value. An unknown option is passed on if it is
+/// written as one word.
 const KNOWN: [(Option<char>, &str, Takes); 96] = [
     (Some('a'), "array", Value),
     (Some('A'), "account", Value),
@@ -113,7 +115,7 @@ const KNOWN: [(Option<char>, &str, Takes); 96] = [
     (Some('v'), "verbose", Nothing),
 ];
 
-/// More of them, which mean something to sbatch alone.
+/// Further options, which only sbatch knows.
 const FOR_SBATCH: [(Option<char>, &str, Takes); 5] = [
     (None, "wckey", Value),
     (Some('W'), "wait", Nothing),
@@ -122,7 +124,7 @@ const FOR_SBATCH: [(Option<char>, &str, Takes); 5] = [
     (None, "usage", Nothing),
 ];
 
-/// What the adapter says itself, or what would keep sbatch from submitting and answering at once.
+/// Options that the adapter sets itself, or that would keep sbatch from submitting and returning at once.
 const OURS: [&str; 24] = [
     "job-name",
     "comment",
@@ -150,19 +152,20 @@ const OURS: [&str; 24] = [
     "chdir",
 ];
 
-/// True if an option is not the operator's to give.
+/// Returns true if an operator may not set this option.
 pub(crate) fn is_ours(name: &str) -> bool {
     OURS.contains(&name)
 }
 
-/// The options of a script's `#SBATCH` lines, without those that the adapter says itself. `chdir` is kept apart.
+/// The options of a script's `#SBATCH` lines, without those that the adapter sets itself. `chdir` is kept
+/// separately.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
     pub(crate) options: Options,
     pub(crate) chdir: Option<String>,
 }
 
-/// Reads a batch script. The error says which line cannot be read.
+/// Parses a batch script. The error names the invalid line.
 pub(crate) fn read(script: &str) -> Result<Directives, String> {
     if !script.starts_with("#!") {
         return Err(
@@ -172,7 +175,7 @@ pub(crate) fn read(script: &str) -> Result<Directives, String> {
     let mut found = Directives::default();
     for (at, line) in script.lines().enumerate() {
         let Some(rest) = line.strip_prefix("#SBATCH") else {
-            // sbatch stops at the first line that does something.
+            // sbatch stops at the first line with a command.
             let text = line.trim_start();
             if text.is_empty() || text.starts_with('#') {
                 continue;
@@ -229,7 +232,7 @@ fn options(words: &[String], found: &mut Directives) -> Result<(), String> {
     Ok(())
 }
 
-/// Sets an option, in place of those that say the same in another way.
+/// Sets an option and removes those that conflict with it.
 pub(crate) fn put(options: &mut Options, name: &str, value: Option<String>) {
     const MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
     if MEMORY.contains(&name) {
@@ -242,7 +245,7 @@ fn all() -> impl Iterator<Item = &'static (Option<char>, &'static str, Takes)> {
     KNOWN.iter().chain(&FOR_SBATCH)
 }
 
-/// A long option by its name, or by a beginning that no other has.
+/// Finds a long option by its name or by an unambiguous prefix.
 fn long_option(name: &str) -> Option<(Option<char>, &'static str, Takes)> {
     if let Some(known) = all().find(|(_, known, _)| *known == name) {
         return Some(*known);
@@ -252,8 +255,8 @@ fn long_option(name: &str) -> Option<(Option<char>, &'static str, Takes)> {
     beginning.next().is_none().then_some(*first)
 }
 
-/// The words of a line, as sbatch splits it: at spaces, but for what stands in quotation marks, up to a `#`. `None` if one of them
-/// is not closed.
+/// Splits a line into words as sbatch does: at whitespace outside of quotation marks, up to a `#`. Returns
+/// `None` if a quotation mark is not closed.
 fn words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

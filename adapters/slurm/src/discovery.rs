@@ -1,5 +1,5 @@
-//! The batch scripts of a folder as tools. What a script takes stands in its `#TASKBRIDGE` lines, beside its `#SBATCH` lines; the
-//! partitions and their limits are the cluster's.
+//! Offers the batch scripts of a folder as tools. The `#TASKBRIDGE` lines of a script, next to its `#SBATCH`
+//! lines, declare its parameters. The partitions and their limits come from the cluster.
 
 use std::fs;
 use std::io::Read as _;
@@ -17,24 +17,26 @@ use crate::disk;
 use crate::driver::site::{Partition, Rights};
 use crate::folder::open_regular;
 
-/// The most bytes of a script that are read for its lines.
+/// Maximum number of bytes of a script that are searched for such lines.
 const HEAD: u64 = 64 * 1024;
 
-/// How the names of batch scripts end.
+/// File name extensions of batch scripts.
 const ENDINGS: [&str; 5] = ["sh", "bash", "sbatch", "slurm", "job"];
 
-/// What is offered as tools.
+/// Settings for the tools to offer.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table: { scripts = \"FOLDER\" }")]
 #[schemars(rename = "SlurmDiscover")]
 pub struct Discover {
-    /// The folder of the batch scripts: files that end with `.sh`, `.bash`, `.sbatch`, `.slurm` or `.job`. Each is a tool, and whoever can write there decides what runs. A relative path starts at
-    /// the folder of the config file.
+    /// The folder of the batch scripts: files that end with `.sh`, `.bash`, `.sbatch`, `.slurm` or `.job`.
+    /// Each is a tool, so everyone with write access to the folder decides what runs. A relative path starts
+    /// at the folder of the config file.
     pub scripts: PathBuf,
-    /// The partitions that callers may choose. Without it, all that are up.
+    /// The partitions that callers may choose. The default is all that are up.
     #[serde(default)]
     pub partitions: Option<Vec<String>>,
-    /// The qualities of service that callers may choose, as far as the accounting has them for the server's user. Without it, none.
+    /// The qualities of service that callers may choose, as far as the accounting database grants them to the
+    /// server's user. The default is none.
     #[serde(default)]
     pub qos: Option<Vec<String>>,
 }
@@ -56,7 +58,7 @@ impl Discovery for Slurm {
             _ => Vec::new(),
         };
         let found = self.scripts(wanted).await?;
-        // What is wrong with the others is the doctor's to say: one script must not take the others away.
+        // `taskbridge doctor` reports the invalid scripts. One script must not make the others unavailable.
         Ok(found.iter().filter_map(|script| tool(script, &partitions, &qos).ok()).collect())
     }
 }
@@ -67,7 +69,7 @@ impl Slurm {
         self.disks.sources.run(move || scripts(&folder)).await?
     }
 
-    /// For the doctor: which scripts are no tools, and why.
+    /// Returns a finding for each script that is not a valid tool, for `taskbridge doctor`.
     pub(crate) async fn scripts_that_are_no_tools(&self) -> Vec<Finding> {
         let Some(wanted) = &self.discover else { return Vec::new() };
         let found = match self.scripts(wanted).await {
@@ -90,16 +92,16 @@ impl Slurm {
     }
 }
 
-/// A batch script, and what it begins with, or why that cannot be read.
+/// A batch script with its first bytes, or the reason why it cannot be read.
 struct Script {
     path: PathBuf,
     text: std::result::Result<String, String>,
 }
 
-/// A quality of service, with the longest that a job may run.
+/// A quality of service and its maximum run time.
 type Qos = (String, Option<Duration>);
 
-/// The qualities of service that are wanted and to be had.
+/// Returns the wanted qualities of service that the user may use.
 fn usable(rights: &Rights, wanted: &[String]) -> Vec<Qos> {
     let mine: Vec<&String> = rights.accounts.values().flatten().collect();
     let is_ours = |name: &String| mine.is_empty() || mine.contains(&name);
@@ -107,7 +109,7 @@ fn usable(rights: &Rights, wanted: &[String]) -> Vec<Qos> {
     all.map(|(name, time)| (name.clone(), *time)).collect()
 }
 
-/// The scripts of a folder, in the order of their names.
+/// Returns the scripts of a folder, sorted by path.
 fn scripts(folder: &Path) -> Result<Vec<Script>> {
     let fault = |path: &Path, e: std::io::Error| {
         Error::unavailable(format!("{} cannot be read: {e}", path.display()))
@@ -124,14 +126,15 @@ fn scripts(folder: &Path) -> Result<Vec<Script>> {
         let mut head = Vec::new();
         let read = open_regular(&path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
         match read {
-            // It was taken away meanwhile.
+            // The file was deleted meanwhile.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            // That lasts, and is this script's alone; anything else is a fault of the file system's.
+            // This error is permanent and concerns this script only. Any other error is a fault of the file
+            // system.
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
                 found.push(Script { path, text: Err(format!("it cannot be read: {e}")) });
             }
             Err(e) => return Err(fault(&path, e)),
-            // sbatch takes nothing else.
+            // sbatch accepts no other files.
             Ok(_) if head.starts_with(b"#!") => {
                 found.push(Script { path, text: Ok(String::from_utf8_lossy(&head).into_owned()) });
             }
@@ -142,7 +145,7 @@ fn scripts(folder: &Path) -> Result<Vec<Script>> {
     Ok(found)
 }
 
-/// What a script says of itself.
+/// The declarations of a script's `#TASKBRIDGE` lines.
 #[derive(Default)]
 struct Said {
     title: Option<String>,
@@ -156,11 +159,11 @@ struct Parameter {
     name: String,
     schema: Value,
     required: bool,
-    /// It is a list, of which each task of an array gets an element.
+    /// The parameter is a list, and each task of the array gets one element.
     each: bool,
 }
 
-/// The `#TASKBRIDGE` lines of a script, up to its first command.
+/// Parses the `#TASKBRIDGE` lines of a script, up to its first command.
 fn said(text: &str) -> Result<Said, String> {
     let mut said = Said::default();
     for line in text.lines().take_while(|line| line.trim().is_empty() || line.starts_with('#')) {
@@ -186,7 +189,7 @@ fn said(text: &str) -> Result<Said, String> {
     Ok(said)
 }
 
-/// `NAME TYPE DESCRIPTION`, where `NAME?` may be left out.
+/// Parses `NAME TYPE DESCRIPTION`. `NAME?` is an optional parameter.
 fn parameter(text: &str, each: bool) -> Result<Parameter, String> {
     let mut words = text.splitn(3, char::is_whitespace);
     let (name, kind) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -214,9 +217,9 @@ fn parameter(text: &str, each: bool) -> Result<Parameter, String> {
     Ok(Parameter { name: name.to_owned(), schema, required, each })
 }
 
-/// A script as a tool, or why it is none.
+/// Converts a script into a tool. The error contains the reason why it is none.
 fn tool(script: &Script, partitions: &[Partition], qos: &[Qos]) -> Result<DiscoveredTool, String> {
-    // The config's texts are UTF-8, and so are targets.
+    // The texts of the config are UTF-8, and so are targets.
     let path = script.path.to_str().ok_or("its path is not UTF-8")?;
     let file = script.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let said = said(script.text.as_ref().map_err(Clone::clone)?)?;
@@ -265,8 +268,8 @@ fn tool(script: &Script, partitions: &[Partition], qos: &[Qos]) -> Result<Discov
     })
 }
 
-/// Which partition, and for how long at most: the caller's choice within the cluster's limits, unless the script has parameters of
-/// these names.
+/// Adds the parameters `partition` and `minutes`, within the cluster's limits, unless the script has
+/// parameters of these names.
 fn offer_partitions(
     partitions: &[Partition],
     properties: &mut Map<String, Value>,
@@ -284,7 +287,7 @@ fn offer_partitions(
         properties.insert("partition".to_owned(), schema);
         resources.insert("partition".to_owned(), json!({"value": "{{ partition }}", "allowed": names}));
     }
-    // Where one has no limit, there is none to offer.
+    // If one partition has no time limit, no `minutes` parameter is offered.
     let longest = partitions
         .iter()
         .map(|partition| partition.max_time)
@@ -297,7 +300,7 @@ fn offer_partitions(
     }
 }
 
-/// Which quality of service, unless the script has a parameter of this name.
+/// Adds the parameter `qos`, unless the script has a parameter of this name.
 fn offer_qos(qos: &[Qos], properties: &mut Map<String, Value>, resources: &mut Map<String, Value>) {
     if qos.is_empty() || properties.contains_key("qos") {
         return;
@@ -309,12 +312,12 @@ fn offer_qos(qos: &[Qos], properties: &mut Map<String, Value>, resources: &mut M
     resources.insert("qos".to_owned(), json!({"value": "{{ qos }}", "allowed": names}));
 }
 
-/// The longest that a job may run, in words.
+/// Formats a maximum run time for people.
 fn limit(time: Option<Duration>) -> String {
     time.map_or("no limit of time".to_owned(), |time| format!("at most {}", amount::time_in_words(time)))
 }
 
-/// `relax.sh` is `relax`, unless that could be the name of another file.
+/// Returns the tool name: `relax` for `relax.sh`, unless another file could have the same name.
 fn name(file: &str) -> String {
     match file.strip_suffix(".sh") {
         Some(stem) if !stem.contains('.') => tool_name(stem),
@@ -402,7 +405,7 @@ mod tests {
             wrong.iter().any(|why| why.contains("not UTF-8"))
                 && wrong.iter().any(|why| why.contains("nonsense"))
         );
-        // Root reads what is shut.
+        // Root can read files without permissions.
         let shut = wrong.iter().any(|why| why.contains("cannot be read"));
         assert!(shut || told.iter().any(|told| told.as_deref() == Ok("shut")), "{told:?}");
         assert_eq!(told.len(), 4, "{told:?}");

@@ -1,6 +1,7 @@
-//! Work on file systems that may hang. One whose server is away blocks whoever reads or writes there, and nothing breaks that off: so
-//! each piece of work must come further within a time limit or is given up, though its thread waits on, and only so many are under way
-//! at once. It must not know what the work is.
+//! Runs work on file systems that may hang. A thread that reads or writes on a file system with an
+//! unreachable server blocks and cannot be interrupted. So each piece of work must make progress within a
+//! time limit. Otherwise it is abandoned, though its thread stays blocked. The number of concurrent pieces is
+//! limited. It must not know what the work is.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
@@ -16,17 +17,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// The most pieces of work that are under way at once in one kind of place. All that blocks in this process shares 512 threads.
+/// Maximum number of concurrent pieces of work per disk. All blocking work of this process shares 512
+/// threads.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// The places of one cluster's jobs. Those that hang keep nobody from the others.
+/// The disks of one cluster's jobs. A disk that hangs does not block the others.
 #[derive(Clone)]
 pub(crate) struct Disks {
-    /// The folder of all jobs.
+    /// The jobs folder.
     pub(crate) jobs: Disk,
-    /// What is read for a start: scripts, and files of callers'.
+    /// What a start reads: scripts, and files of callers.
     pub(crate) sources: Disk,
-    /// Where scripts run, if not in the folders of their jobs.
+    /// Folders outside of the jobs folder in which scripts run.
     pub(crate) roots: Disk,
 }
 
@@ -36,16 +38,16 @@ impl Disks {
     }
 }
 
-/// One kind of place. Its clones share their limits.
+/// One kind of location. Its clones share their limits.
 #[derive(Clone)]
 pub(crate) struct Disk(Arc<Shared>);
 
 struct Shared {
-    /// Within this, a piece of work must come further.
+    /// The time within which a piece of work must make progress.
     limit: Duration,
     room: Arc<Semaphore>,
     under_way: Mutex<Vec<Arc<Piece>>>,
-    /// When it last kept somebody waiting for longer than the limit.
+    /// The last time that work exceeded the limit.
     hung: Mutex<Option<Instant>>,
 }
 
@@ -55,18 +57,19 @@ struct Piece {
     given_up: AtomicBool,
 }
 
-/// What it works on, and since when.
+/// The path that the work currently uses, and the time of its last progress.
 struct At {
     path: PathBuf,
     since: Instant,
 }
 
 thread_local! {
-    /// The piece of work that this thread does.
+    /// The piece of work that this thread runs.
     static OURS: RefCell<Option<Arc<Piece>>> = const { RefCell::new(None) };
 }
 
-/// Says what is worked on from now on. Work that goes from one thing to the next does not hang, however long it takes.
+/// Records the path that the work uses from now on. Work that moves from one path to the next does not count
+/// as hanging, however long it takes.
 pub(crate) fn at(path: &Path) {
     OURS.with_borrow(|ours| {
         if let Some(piece) = ours {
@@ -77,7 +80,7 @@ pub(crate) fn at(path: &Path) {
     crate::hanging::wait(path);
 }
 
-/// Says that the same thing has come further.
+/// Records progress on the same path.
 pub(crate) fn goes_on() {
     OURS.with_borrow(|ours| {
         if let Some(piece) = ours {
@@ -86,12 +89,12 @@ pub(crate) fn goes_on() {
     });
 }
 
-/// True of work that hung, and that nobody waits for any more: what it knew may be old, and is not to be acted on.
+/// Returns true for work that hung and was abandoned. What it read may be outdated and must not be acted on.
 pub(crate) fn is_given_up() -> bool {
     OURS.with_borrow(|ours| ours.as_ref().is_some_and(|piece| piece.given_up.load(Ordering::Acquire)))
 }
 
-/// An error if nobody waits any more.
+/// Fails if the work was abandoned.
 pub(crate) fn still_wanted() -> io::Result<()> {
     match is_given_up() {
         true => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long, and was given up")),
@@ -99,7 +102,7 @@ pub(crate) fn still_wanted() -> io::Result<()> {
     }
 }
 
-/// Reads a file of any length: each step of it counts.
+/// A reader that records progress after each read, for files of any length.
 pub(crate) struct Steps<R>(pub(crate) R);
 
 impl<R: Read> Read for Steps<R> {
@@ -123,12 +126,13 @@ impl Disk {
         }))
     }
 
-    /// Within this, a piece of work must come further.
+    /// Returns the time within which a piece of work must make progress.
     pub(crate) fn limit(&self) -> Duration {
         self.0.limit
     }
 
-    /// Does a piece of work on a thread of its own. It is `Unavailable` if it hangs, or if so much hangs already that nothing is begun.
+    /// Runs a piece of work on a blocking thread. `Unavailable` if it hangs, or if no permit is free because
+    /// other work hangs or is slow.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -152,14 +156,15 @@ impl Disk {
         }
     }
 
-    /// Begins a piece of work that nobody waits for, unless there is no room.
+    /// Starts a piece of work without waiting for it. Does nothing if no permit is free.
     pub(crate) fn aside(&self, work: impl FnOnce() + Send + 'static) {
         if let Ok(room) = Arc::clone(&self.0.room).try_acquire_owned() {
             drop(self.begin(room, work));
         }
     }
 
-    /// For how long nothing has hung here, as far as that was seen. What happened meanwhile on a file system that hung is not known.
+    /// Returns how long nothing has been seen to hang here. What happened on a file system while it hung is
+    /// unknown.
     pub(crate) fn answers_for(&self) -> Duration {
         self.0.hung.lock().map_or(Duration::MAX, |hung| hung.elapsed())
     }
@@ -177,7 +182,7 @@ impl Disk {
         }
     }
 
-    /// An error if all that may be under way hangs.
+    /// Returns an error if all pieces of work that may run at once hang.
     fn all_hang(&self) -> Option<Error> {
         let under_way = self.0.under_way.lock();
         let hanging = |piece: &&Arc<Piece>| piece.at.lock().since.elapsed() >= self.0.limit;
@@ -190,7 +195,7 @@ impl Disk {
         Some(error)
     }
 
-    /// Some of what is under way came further a moment ago.
+    /// Returns the error if the disk is busy but some of the work made progress recently.
     fn is_slow(&self) -> Error {
         let under_way = self.0.under_way.lock();
         let oldest = under_way.iter().min_by_key(|piece| piece.at.lock().since);
@@ -226,7 +231,7 @@ impl Disk {
     }
 }
 
-/// The place of a piece of work, which it has until its thread is free again, however it ends.
+/// The registration of a piece of work. It lasts until the thread is free again, however the work ends.
 struct Place {
     disk: Disk,
     piece: Arc<Piece>,
@@ -238,7 +243,7 @@ impl Drop for Place {
         OURS.set(None);
         self.disk.0.under_way.lock().retain(|piece| !Arc::ptr_eq(piece, &self.piece));
         if self.piece.given_up.load(Ordering::Acquire) {
-            // Until now it hung.
+            // The disk hung until now.
             self.disk.hangs();
         }
     }
@@ -273,8 +278,9 @@ fn what_to_do(path: &Path) -> String {
     )
 }
 
-/// True of the errors that a file system gives instead of hanging while its server is away: a network's that is mounted `soft`, or one in
-/// user space whose process died. And of those of a shortage here, of descriptors or memory, which say nothing of the file.
+/// Returns true for the errors that a file system returns instead of hanging while its server is away: a
+/// network file system mounted `soft`, or one in user space whose process died. Also true for a shortage of
+/// descriptors or memory on this machine, which does not concern the file.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
@@ -310,10 +316,10 @@ mod tests {
 
     use super::*;
 
-    /// No shorter, since a busy machine may keep a thread waiting that has nothing to wait for.
+    /// A shorter limit would fail on a busy machine, where a thread may wait for the CPU.
     const LIMIT: Duration = Duration::from_secs(1);
 
-    /// A FIFO that nobody writes to: whoever opens it to read hangs, as on a file system whose server is away.
+    /// A FIFO without a writer. Opening it for reading hangs, as on a file system whose server is away.
     struct Fifo {
         dir: tempfile::TempDir,
     }
@@ -340,7 +346,7 @@ mod tests {
     }
 
     impl Drop for Fifo {
-        /// The server is back.
+        /// Simulates the return of the server.
         fn drop(&mut self) {
             drop(std::fs::OpenOptions::new().read(true).write(true).open(self.path()));
         }
@@ -358,7 +364,7 @@ mod tests {
             says.contains(&format!("{shown} has not answered for ")) && !says.contains("for 0 s"),
             "{says}"
         );
-        // One that hangs holds up nobody else.
+        // One piece of work that hangs does not block others.
         assert_eq!(disks.jobs.run(|| 7).await.unwrap(), 7);
         for read in join_all((1..AT_ONCE).map(|_| fifo.read(&disks.jobs))).await {
             read.unwrap_err();
@@ -374,7 +380,7 @@ mod tests {
         assert!(began.elapsed() < LIMIT * 20, "nobody waits for what hangs anyway");
         assert_eq!(disks.jobs.0.under_way.lock().len(), AT_ONCE);
         assert!(disks.jobs.answers_for() < LIMIT);
-        // Other places go on.
+        // Other disks are not affected.
         assert_eq!(disks.roots.run(|| 7).await.unwrap(), 7);
         assert_eq!(disks.roots.answers_for(), Duration::MAX);
         drop(fifo);

@@ -1,5 +1,5 @@
-//! [`Driver`]: how the adapter talks to one cluster, in words of the adapter. A driver makes one attempt at one thing, within a
-//! time limit of its own, and decides nothing: it does not know keys, folders or tasks.
+//! [`Driver`]: the interface to one cluster, in terms of the adapter. A driver makes one attempt at one
+//! request, within its own timeout, and decides nothing: it does not know keys, folders or tasks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,129 +18,134 @@ pub(crate) mod refusal;
 pub(crate) mod rest;
 pub(crate) mod site;
 
-/// The number of a job. Each task of an array has one of its own beside that of the array. Slurm may give it to another job
-/// after a crash, so it is never believed without the name.
+/// The number of a job. Each task of an array has a number of its own, in addition to the array's. Slurm may
+/// reuse a number after a crash, so the job's name must match as well.
 pub(crate) type JobId = u32;
 
-/// How to talk to a cluster. A controller that cannot be reached or does not answer in time is `Unavailable`, but for a submission
-/// and a signal that may have arrived, which are `Uncertain`.
+/// The interface to a cluster. An unreachable or slow controller is `Unavailable`. A submission or a signal
+/// that may have arrived is `Uncertain`.
 #[async_trait]
 pub(crate) trait Driver: Send + Sync {
-    /// What the cluster says of itself.
+    /// Returns the cluster's description.
     async fn cluster(&self) -> Result<Cluster>;
 
-    /// Whether that says when the controller began, at any time.
+    /// Returns whether [`Cluster::booted`] can be known at all.
     fn tells_when_it_began(&self) -> bool {
         true
     }
 
-    /// Submits a job and holds it: it does not begin before it is released. What Slurm refuses is `Rejected`, in its words.
+    /// Submits a held job: it does not begin before it is released. A refusal is `Rejected`, with Slurm's
+    /// message.
     async fn submit(&self, order: &Submission) -> Result<JobId>;
 
-    /// What Slurm says of a job that no node of the cluster could ever run, not even with all nodes up and idle. Nothing is
-    /// submitted. `None` if one could, or if that is not known.
+    /// Returns Slurm's message if no node of the cluster could ever run the job, even with all nodes up and
+    /// idle. Submits nothing. Returns `None` if a node could run it, or if that is unknown.
     async fn never_fits(&self, order: &Submission) -> Result<Option<String>>;
 
-    /// Lets a held job begin. One that is not held or has ended is success; one that is unknown is `Rejected`.
+    /// Releases a held job. A job that is not held or has ended is success; an unknown job is `Rejected`.
     async fn release(&self, job: JobId) -> Result<()>;
 
-    /// All jobs of our user that the controller still knows, ended ones included.
+    /// Returns all jobs of our user that the controller still knows, including ended ones.
     async fn queue(&self) -> Result<Vec<Row>>;
 
-    /// The jobs of our user that have this name and that the controller still knows, ended ones included.
+    /// Returns the jobs of our user with this name that the controller still knows, including ended ones.
     async fn named(&self, name: &str) -> Result<Vec<Row>>;
 
-    /// One job that the controller still knows, whoever's it is: a row for each of its tasks, none if it is unknown.
+    /// Returns the queue rows of one job of any user: one for each of its tasks, none if the controller does
+    /// not know it.
     async fn job(&self, job: JobId) -> Result<Vec<Row>>;
 
-    /// The jobs of all users that wait, as far as we may see them.
+    /// Returns the pending jobs of all users, as far as we may see them.
     async fn waiting(&self) -> Result<Vec<Waiting>>;
 
-    /// About how many jobs the accounting is to be asked at a time. A system takes no argument above 128 KB, and a time limit is for each
-    /// question.
+    /// Returns the approximate number of jobs per accounting query. A system accepts no argument above 128
+    /// KB, and each query has its own timeout.
     fn accounted_at_once(&self) -> usize {
         500
     }
 
-    /// What the accounting has of these jobs. An unknown one is missing.
+    /// Returns the accounting records of these jobs. Unknown jobs are missing.
     async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>>;
 
-    /// Cancels a job, with all tasks of an array, if it still has this name. One that has ended or is unknown is success.
+    /// Cancels a job, with all tasks of an array, if it still has this name. An ended or unknown job is
+    /// success.
     async fn cancel(&self, job: JobId, name: &str) -> Result<()>;
 
     /// Sends a signal to the processes of a running job.
     async fn signal(&self, job: JobId, signal: &Signal) -> Result<()>;
 
-    /// Fails unless all that jobs need can be asked for as the user that this one acts as. It changes nothing.
+    /// Fails unless all requests that jobs need are permitted as this driver's user. Changes nothing.
     async fn readiness(&self) -> Result<()>;
 
-    /// The partitions that there are.
+    /// Returns the cluster's partitions.
     async fn partitions(&self) -> Result<Vec<Partition>>;
 
-    /// What the accounting lets this user use, or ours.
+    /// Returns the accounting rights of this user, or of our own user.
     async fn rights(&self, user: Option<&str>) -> Result<Rights>;
 }
 
-/// What a cluster says of itself.
+/// A cluster's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cluster {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Whether there is an accounting to ask (slurmdbd).
+    /// Whether the cluster has an accounting database (slurmdbd).
     pub(crate) accounting: bool,
-    /// When its controller began, where it says so: what it was told shortly before, it may have forgotten.
+    /// When the controller started, if known. It may have lost requests that it accepted shortly before.
     pub(crate) booted: Option<Timestamp>,
-    /// By which user's number the nodes' own servers (slurmd) cancel a job, where it says so.
+    /// The uid with which the node daemons (slurmd) cancel a job, if known.
     pub(crate) slurmd_user: Option<u32>,
-    /// The most tasks of an array, where it says so.
+    /// Maximum number of tasks of an array, if known.
     pub(crate) max_array: Option<u32>,
 }
 
-/// Options of sbatch by their long names; `None` for one that takes no value.
+/// Options of sbatch by their long names. `None` is an option without a value.
 pub(crate) type Options = BTreeMap<String, Option<String>>;
 
-/// A job to be submitted and held. Its processes must see nothing of the server's environment.
+/// A job to submit and hold. Its processes must not see the server's environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Submission {
-    /// Our key.
+    /// The job key.
     pub(crate) name: String,
     pub(crate) comment: String,
-    /// The whole batch script, without `#SBATCH` lines.
+    /// The complete batch script, without `#SBATCH` lines.
     pub(crate) script: String,
-    /// Absolute, as Slurm takes them: `%a` is the task's number. They are appended to.
+    /// An absolute path, in Slurm's notation: `%a` is the array task's number. Slurm appends to the file.
     pub(crate) output: String,
     pub(crate) error: String,
-    /// Absolute.
+    /// An absolute path.
     pub(crate) working_dir: String,
-    /// Whether Slurm may put it back into the queue.
+    /// Whether Slurm may requeue the job.
     pub(crate) requeue: bool,
-    /// What else sbatch is told, `array` included.
+    /// The other options of sbatch, including `array`.
     pub(crate) options: Options,
 }
 
 /// A signal to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signal {
-    /// Without `SIG`: `USR1`.
+    /// The name without `SIG`: `USR1`.
     pub(crate) name: String,
-    /// To the batch script alone, as `sbatch --signal=B:` does; otherwise to the job's steps, the batch script left out.
+    /// Send it to the batch script only, as `sbatch --signal=B:` does. Otherwise to the job's steps, without
+    /// the batch script.
     pub(crate) batch: bool,
 }
 
-/// Which tasks of an array a row or a record stands for.
+/// The array tasks that a queue row or an accounting record covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tasks {
-    /// It is no array; of an array, a record of all that never began, or a row of those that wait and are not named.
+    /// Not an array. For an array: a record of all tasks that never began, or a queue row of pending tasks
+    /// without a list of them.
     #[default]
     Single,
-    /// One of them.
+    /// One task.
     One(u32),
-    /// Those that wait, or never began, and have none of their own.
+    /// Tasks that are pending or never began, and share one entry.
     Many(Vec<u32>),
 }
 
 impl Tasks {
-    /// The one task, unless it is no array or stands for several.
+    /// Returns the task, if the entry covers exactly one task of an array.
     pub(crate) fn only(&self) -> Option<u32> {
         match self {
             Tasks::One(task) => Some(*task),
@@ -149,20 +154,20 @@ impl Tasks {
     }
 }
 
-/// A job, or some tasks of one, as the controller knows it.
+/// A job, or some tasks of one, as the controller reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
-    /// The job's number; for tasks, that of the whole array.
+    /// The job's number; for array tasks, that of the whole array.
     pub(crate) job: JobId,
     pub(crate) tasks: Tasks,
     pub(crate) name: String,
     pub(crate) state: State,
     /// Slurm's reason code.
     pub(crate) reason: String,
-    /// How it ended, where it has and that is told.
+    /// The exit status, if the job has ended and it is known.
     pub(crate) exit: Option<Exit>,
     pub(crate) submitted: Option<Timestamp>,
-    /// When it began, or is expected to.
+    /// The actual or expected start time.
     pub(crate) start: Option<Timestamp>,
     pub(crate) end: Option<Timestamp>,
     pub(crate) limit: Option<Duration>,
@@ -172,14 +177,14 @@ pub(crate) struct Row {
     pub(crate) comment: Option<String>,
 }
 
-/// How a process ended.
+/// The exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit {
     pub(crate) code: u32,
     pub(crate) signal: u32,
 }
 
-/// A job that waits.
+/// A pending job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Waiting {
     pub(crate) job: JobId,
@@ -187,22 +192,22 @@ pub(crate) struct Waiting {
     pub(crate) priority: f64,
 }
 
-/// Who cancelled a job, by what the accounting says.
+/// The user who cancelled a job, according to the accounting database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum By {
-    /// It does not say so of any job.
+    /// The database does not record the user.
     #[default]
     Unsaid,
-    /// No user: the controller itself.
+    /// No user: the controller cancelled the job.
     Nobody,
-    /// The number of a user.
+    /// A uid.
     User(u32),
 }
 
-/// A job or a task of an array, as the accounting knows it.
+/// A job or an array task, as the accounting database reports it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Record {
-    /// The job's number; for tasks, that of the whole array.
+    /// The job's number; for array tasks, that of the whole array.
     pub(crate) job: JobId,
     pub(crate) tasks: Tasks,
     pub(crate) name: String,
@@ -214,11 +219,11 @@ pub(crate) struct Record {
     pub(crate) end: Option<Timestamp>,
     pub(crate) elapsed: Option<Duration>,
     pub(crate) limit: Option<Duration>,
-    /// The most memory that a task of one of its steps used, in bytes.
+    /// Maximum memory that a task of one of its steps used, in bytes.
     pub(crate) max_memory: Option<u64>,
-    /// What was asked for: `4G`.
+    /// The requested memory: `4G`.
     pub(crate) asked_memory: Option<String>,
-    /// The time that processors spent on it.
+    /// CPU time used.
     pub(crate) cpu_time: Option<Duration>,
     pub(crate) cpus: Option<u32>,
     pub(crate) nodes: String,
@@ -231,7 +236,7 @@ impl Record {
 }
 
 impl Row {
-    /// How many tasks it stands for.
+    /// Returns the number of tasks that the row covers.
     pub(crate) fn count(&self) -> usize {
         match &self.tasks {
             Tasks::Single | Tasks::One(_) => 1,
@@ -245,7 +250,7 @@ impl Row {
 }
 
 impl Exit {
-    /// From a wait status, as the controller keeps it.
+    /// Converts a wait status, as the controller stores it.
     pub(crate) fn from_status(status: u32) -> Self {
         Self { code: (status >> 8) & 0xff, signal: status & 0x7f }
     }

@@ -1,5 +1,5 @@
-//! How a run of a script ended, by the marker that its wrapper wrote. It goes before what Slurm says: a controller that crashed may
-//! show an end that the script never had. Pure.
+//! How a run of a script ended, from the end marker that its wrapper wrote. The marker takes precedence over
+//! Slurm: a controller that crashed may report an end that the script never had. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,16 +9,16 @@ use taskbridge_sdk::Timestamp;
 
 use crate::driver::queue_text::moment;
 
-/// Exit code of a wrapper that found that another had been there.
+/// Exit code of a wrapper that found the fence of an earlier run.
 pub(crate) const NOT_AGAIN: u32 = 97;
 
-/// Exit code of a wrapper that cannot work.
+/// Exit code of a wrapper that cannot use the job's folder.
 pub(crate) const NO_FOLDER: u32 = 98;
 
-/// The longest value that is kept of a marker, in bytes: no name of a node is longer.
+/// Maximum length of a value of a marker, in bytes. No node name is longer.
 const LONGEST: usize = 255;
 
-/// A run: of a whole job or of one task, the first or one after Slurm put it back into the queue.
+/// One run of a whole job or of one array task: the first, or one after a requeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Run {
     pub(crate) task: Option<u32>,
@@ -26,7 +26,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// `job.0` or `17.0`: the task and how often it was restarted.
+    /// Parses `job.0` or `17.0`: the task and its number of restarts.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (task, restart) = name.split_once('.')?;
         let task = if task == "job" { None } else { Some(task.parse().ok()?) };
@@ -46,19 +46,19 @@ impl fmt::Display for Run {
 /// How a script ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct End {
-    /// As a shell has it: above 128 it was a signal.
+    /// The exit code in the shell's convention: above 128 it means a signal.
     pub(crate) code: u32,
-    /// The signal by which Slurm told the wrapper to end, if it did.
+    /// The signal that stopped the wrapper, if any.
     pub(crate) told: Option<String>,
     pub(crate) began: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
     pub(crate) node: Option<String>,
-    /// The time that processors spent on it, on the first node.
+    /// CPU time used on the first node.
     pub(crate) cpu: Option<Duration>,
 }
 
 impl End {
-    /// `None` if it is no such marker.
+    /// Parses an end marker. Returns `None` for any other text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let lines: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
         let is_plain = |value: &&str| (1..=LONGEST).contains(&value.len());
@@ -69,29 +69,29 @@ impl End {
             began: value("began").and_then(moment),
             ended: value("ended").and_then(moment),
             node: value("node").map(str::to_owned),
-            // What `times` prints: the shell's own, and below it that of its children.
+            // The output of `times`: first the shell's own times, then those of its children.
             cpu: text.lines().filter_map(shell_times).next_back(),
         })
     }
 
-    /// The signal that killed the script, by the shell's convention.
+    /// Returns the signal that killed the script, in the shell's convention.
     pub(crate) fn signal(&self) -> Option<u32> {
         self.code.checked_sub(128).filter(|signal| (1..=64).contains(signal))
     }
 
-    /// True if it was told to end, so that its exit code says little.
+    /// Returns true if a signal stopped or killed the script, so that its exit code means little.
     pub(crate) fn was_stopped(&self) -> bool {
         self.told.is_some() || matches!(self.signal(), Some(9 | 15))
     }
 }
 
-/// `1m2.345s 0m0.010s`: as a user and in the system.
+/// Parses user and system time: `1m2.345s 0m0.010s`.
 fn shell_times(line: &str) -> Option<Duration> {
     let (user, system) = line.split_once(' ')?;
     shell_time(user)?.checked_add(shell_time(system)?)
 }
 
-/// `1m2.345s`, as `times` has it.
+/// Parses a time of `times`: `1m2.345s`.
 fn shell_time(text: &str) -> Option<Duration> {
     let (minutes, seconds) = text.strip_suffix('s')?.split_once('m')?;
     let seconds: f64 = seconds.parse().ok()?;
@@ -99,7 +99,7 @@ fn shell_time(text: &str) -> Option<Duration> {
     Duration::from_secs(minutes.checked_mul(60)?).checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-/// A signal by its name, where it has one.
+/// Returns the name of a signal, or its number if it has no name.
 pub(crate) fn signal_name(number: u32) -> String {
     const NAMES: [&str; 31] = [
         "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
@@ -110,7 +110,7 @@ pub(crate) fn signal_name(number: u32) -> String {
     name.map_or_else(|| format!("signal {number}"), |name| format!("SIG{name}"))
 }
 
-/// An exit code in words.
+/// Formats an exit code for people.
 pub(crate) fn in_words(code: u32) -> String {
     match code {
         126 => "exit code 126: the script could not be executed".to_owned(),

@@ -1,4 +1,4 @@
-//! The environment that Slurm's commands are given. This is the only place of the adapter that reads the server's own.
+//! The environment of Slurm's commands. Only this module of the adapter reads the server's own environment.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use taskbridge_sdk::{Error, Result};
 
-/// The variables of the server that Slurm's commands need, and that jobs may see. All others stay away from jobs, since they can
-/// hold secrets; and those that begin with `SBATCH_` would be options that nobody asked for.
+/// The server's variables that Slurm's commands need and that jobs may see. All others are hidden from jobs,
+/// since they may contain secrets. Variables that begin with `SBATCH_` would act as unrequested options.
 pub(crate) const KEPT: [&str; 10] = [
     "PATH",
     "HOME",
@@ -21,7 +21,7 @@ pub(crate) const KEPT: [&str; 10] = [
     "LD_LIBRARY_PATH",
 ];
 
-/// The prefix of the variables that tell a job about itself.
+/// The prefix of the variables that describe the job to its script.
 const OURS: &str = "TASKBRIDGE_";
 
 /// The name of an environment variable that a config may set for jobs.
@@ -31,7 +31,7 @@ const OURS: &str = "TASKBRIDGE_";
 pub struct VariableName(String);
 
 impl VariableName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -56,7 +56,7 @@ impl TryFrom<String> for VariableName {
     }
 }
 
-/// What commands find in their environment.
+/// Returns the environment of commands. Fails if a value is not UTF-8.
 pub(crate) fn of_commands() -> Result<BTreeMap<String, String>> {
     let mut variables = BTreeMap::new();
     for name in KEPT {

@@ -1,4 +1,5 @@
-//! What submits nothing: following a job of somebody else's, and sending a signal to one of ours.
+//! Targets that submit nothing: they follow a job that was submitted elsewhere, or send a signal to one of
+//! ours.
 
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, JobState, Observation, Output, Result, Started};
 
@@ -12,16 +13,16 @@ use crate::plan::{Attached, Plan};
 use crate::start::{unreadable, unwritable};
 use crate::state::Phase;
 
-/// Says in a folder that a signal is on its way.
+/// The file that marks a signal that is being sent.
 const SENDING: &str = "sending";
 
 impl Slurm {
-    /// Follows a job that is there already.
+    /// Follows an existing job.
     pub(crate) async fn attach(&self, job: &JobSpec, template: &str, cluster: &Cluster) -> Result<Started> {
         let wanted = given(job, "attach", template)?;
         let id = wanted.job;
         let rows = self.driver.queue().await?;
-        // What another caller's task runs is theirs to see, and a number is no proof that it is one's own.
+        // A job of another caller's task is private, and a job number does not prove ownership.
         let may_follow = |row: &Row| match &wanted.key {
             Some(key) => row.name == *key,
             None => !handle::is_key(&row.name),
@@ -68,10 +69,10 @@ impl Slurm {
         Ok(self.started(&cluster.name, key, id))
     }
 
-    /// Sends a signal to a job of ours; that is all that this job does.
+    /// Sends a signal to a job of ours. This job does nothing else.
     pub(crate) async fn send(&self, job: &JobSpec, signal: &SignalTo, cluster: &Cluster) -> Result<Started> {
         let key = job.key.as_str();
-        // Nothing of it stays to be looked at.
+        // There is no Slurm job to poll, so the handle has the number 0.
         let handle = self.place(&cluster.name, 0, key).handle();
         let folder = self.folder(key);
         let before = self
@@ -113,7 +114,7 @@ impl Slurm {
             .await??;
         let sent = Signal { name: signal.name.clone(), batch: !signal.steps };
         if let Err(error) = self.driver.signal(id, &sent).await {
-            // What was surely not sent can be sent by a start that is repeated.
+            // If the signal was definitely not sent, a repeated start can send it.
             if error.kind() != ErrorKind::Uncertain {
                 let folder = self.folder(key);
                 drop(self.disks.jobs.run(move || std::fs::remove_file(folder.file(SENDING))).await);
@@ -139,8 +140,9 @@ impl Slurm {
     }
 }
 
-/// Fails unless all of a job that has not ended runs. Slurm takes no signal for what waits: scancel tries for minutes, and each time
-/// sends it to those tasks of the array that run, and slurmrestd tells of a failure when it has sent it to them.
+/// Fails unless all unfinished parts of the job are running. Slurm does not accept a signal for pending
+/// tasks. scancel then retries for minutes and signals the running tasks of the array each time. slurmrestd
+/// reports a failure after it has signalled them.
 fn hears(id: JobId, live: &[&Row]) -> Result<()> {
     let waits = |row: &&&Row| row.state.phase() == Phase::Waiting;
     match live.iter().filter(waits).count() {
@@ -154,7 +156,7 @@ fn hears(id: JobId, live: &[&Row]) -> Result<()> {
     }
 }
 
-/// The job that a template names.
+/// Returns the job that a template refers to. Rejected if its parameter was not given.
 fn given(job: &JobSpec, field: &str, template: &str) -> Result<Named> {
     let named = named(job, field, template)?;
     named.ok_or_else(|| Error::rejected(format!("`{field}` names no job: its parameter was not given")))
@@ -177,7 +179,7 @@ mod tests {
     }
 
     impl World {
-        /// With a job 7 of these rows.
+        /// Creates a world in which job 7 has these queue rows.
         fn new(rows: Vec<Row>) -> Self {
             let dir = tempfile::tempdir().unwrap();
             let fake = Fake::default();
@@ -198,7 +200,7 @@ mod tests {
         suite::job(json!({"signal": {"job": "{{ job }}", "name": "USR1"}}), json!({"job": 7}))
     }
 
-    /// Some tasks of an array.
+    /// Returns a queue row of some tasks of an array.
     fn tasks(state: State, tasks: Tasks) -> Row {
         Row { tasks, ..row(7, "tb-a", state) }
     }
@@ -261,7 +263,7 @@ mod tests {
             world.fake.knows().refusal = None;
             assert_eq!(world.send(&job).await.is_ok(), again, "{refusal:?}");
             assert_eq!(world.fake.knows().signals.len(), usize::from(again));
-            // One that was sent is not sent again.
+            // A signal that was sent is not sent again.
             assert_eq!(world.send(&job).await.is_ok(), again, "{refusal:?}");
             assert_eq!(world.fake.knows().signals.len(), usize::from(again));
         }

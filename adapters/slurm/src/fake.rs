@@ -1,5 +1,5 @@
-//! A controller in memory, for tests of what is made of its answers: it shows the jobs that it is told to show, and writes down what
-//! it is asked to do about them. It must not decide anything.
+//! An in-memory controller for tests. It returns the jobs that a test sets, and records the requests. It must
+//! not decide anything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,37 +11,38 @@ use crate::driver::site::{Partition, Rights};
 use crate::driver::{Cluster, Driver, JobId, Record, Row, Signal, Submission, Tasks, Waiting};
 use crate::state::State;
 
-/// One controller, in as many hands as want it.
+/// One controller. Its clones share their state.
 #[derive(Clone, Default)]
 pub(crate) struct Fake(Arc<Mutex<Known>>);
 
 type Happens = Box<dyn FnOnce(&mut Known) + Send>;
 
-/// What it shows, and what it was asked to do.
+/// What the controller returns, and the requests that it received.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) rows: Vec<Row>,
-    /// How long it takes to show them, and whether it fails to.
+    /// How long a queue request takes, and whether it fails.
     pub(crate) queue_takes: Duration,
     pub(crate) queue_fails: bool,
-    /// How often it was asked for all of them.
+    /// Number of requests for the whole queue.
     pub(crate) queues: usize,
     pub(crate) booted: Option<Timestamp>,
-    /// How it answers a submission and a signal; without this, by the number 7, and by sending it.
+    /// The error for a submission or a signal. Without it, a submission returns the number 7 and a signal
+    /// succeeds.
     pub(crate) refusal: Option<ErrorKind>,
-    /// What it says of a job that no node could run, how long it takes to say so, and how often it was asked.
+    /// The result of a feasibility test, its duration, and the number of tests.
     pub(crate) never_fits: Option<String>,
     pub(crate) test_takes: Duration,
     pub(crate) tests: usize,
-    /// How many jobs were submitted.
+    /// Number of submissions.
     pub(crate) submitted: usize,
-    /// What happens as it is asked for one.
+    /// Runs at the next submission.
     at_submission: Option<Happens>,
-    /// How often it was asked what it is.
+    /// Number of requests for the cluster's description.
     pub(crate) asked: usize,
-    /// What its accounting has; without this, it does not answer.
+    /// The records of the accounting database. Without them, it is unavailable.
     pub(crate) records: Option<Vec<Record>>,
-    /// How often that was asked, and about which jobs.
+    /// Number of accounting queries, and the jobs in them.
     pub(crate) questions: usize,
     pub(crate) asked_about: Vec<JobId>,
     pub(crate) released: Vec<JobId>,
@@ -54,7 +55,7 @@ impl Fake {
         self.0.lock()
     }
 
-    /// Does this at the next submission.
+    /// Sets what happens at the next submission.
     pub(crate) fn at_submission(&self, happens: impl FnOnce(&mut Known) + Send + 'static) {
         self.knows().at_submission = Some(Box::new(happens));
     }
@@ -64,7 +65,7 @@ impl Fake {
     }
 }
 
-/// A job that is no array.
+/// Returns the queue row of a job that is no array.
 pub(crate) fn row(job: JobId, name: &str, state: State) -> Row {
     Row {
         job,
@@ -84,7 +85,7 @@ pub(crate) fn row(job: JobId, name: &str, state: State) -> Row {
     }
 }
 
-/// One that is held, by whoever submitted it or by its user since.
+/// Returns the queue row of a held job. It shows a hold by the submission and one by the user alike.
 pub(crate) fn held(job: JobId, name: &str) -> Row {
     Row { reason: "JobHeldUser".to_owned(), nodes: String::new(), ..row(job, name, State::Pending) }
 }

@@ -1,5 +1,6 @@
-//! What became of a job that Slurm no longer runs: of a whole job, or of each task of an array. What its wrapper wrote goes before
-//! what Slurm says, since a controller that crashed can start a job again that has ended, or forget one that ran. Pure.
+//! The outcome of a job that Slurm no longer runs: of a whole job, or of each array task. The wrapper's
+//! marker takes precedence over Slurm, since a controller that crashed can start an ended job again, or
+//! forget one that ran. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,83 +11,83 @@ use crate::plan::Plan;
 use crate::state::State;
 use crate::usage::Usage;
 
-/// How long a marker may take to be seen here after Slurm says that the job has ended: shared file systems cache.
+/// How long a marker may take to become visible after Slurm reports the job's end: shared file systems cache.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a script may go on that Slurm no longer knows, or that another start came to while it ran, before its end is given up.
+/// How long to wait for the end marker of a script that Slurm forgot, or started a second time while it ran.
 const HEARD_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long Slurm may not know a job before it is believed to be lost. The accounting is a few seconds late.
+/// How long Slurm may not know a job before it counts as lost. Accounting records are a few seconds late.
 const KNOWN_WITHIN: Duration = Duration::from_secs(20);
 
-/// As what Slurm tells that a job's output files could not be opened.
+/// The signal number with which Slurm reports that it could not open a job's output files.
 const NO_OUTPUT: u32 = 53;
 
-/// All that is known of a job when nothing of it waits or runs any more.
+/// All that is known of a job without pending or running parts.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) rows: Vec<Row>,
     pub(crate) records: Vec<Record>,
     pub(crate) accounting: Accounting,
-    /// Since when the accounting has been asked about it.
+    /// How long the accounting database has been queried for the job.
     pub(crate) asked_for: Duration,
-    /// The runs that began, and whether a second one came to them.
+    /// The runs that began, and whether a second run found the same fence.
     pub(crate) ran: BTreeMap<Run, bool>,
     pub(crate) ends: BTreeMap<Run, End>,
-    /// We asked Slurm to cancel it.
+    /// We sent Slurm a request to cancel the job.
     pub(crate) cancelled: bool,
-    /// Another job of ours has or had its number.
+    /// Another of our jobs has or had the same number.
     pub(crate) number_given_again: bool,
-    /// By which user's number Slurm itself cancels a job on a node, where that is known.
+    /// The uid with which slurmd itself cancels a job on a node, if known.
     pub(crate) slurmd_user: Option<u32>,
-    /// The names of users by their numbers, as far as this machine knows those who cancelled something.
+    /// Names of the users who cancelled something, by uid, as far as this machine knows them.
     pub(crate) users: BTreeMap<u32, String>,
-    /// Its log says that Slurm preempted it.
+    /// The log shows that Slurm preempted the job.
     pub(crate) preempted: bool,
-    /// Since when it has been so.
+    /// How long the job has been over.
     pub(crate) over_for: Duration,
 }
 
-/// What the records stand for.
+/// How complete the accounting records are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Accounting {
-    /// All that there is to be known of the job now, or there is no accounting.
+    /// The records are complete, or there is no accounting database.
     #[default]
     Heard,
-    /// There is one, and it does not answer: that it has no records means nothing.
+    /// The accounting database does not answer: missing records mean nothing.
     Silent,
-    /// There is one, and this look did not ask it.
+    /// There is an accounting database, but this poll did not query it.
     NotAsked,
 }
 
-/// What became of one task, or of a job that is no array.
+/// The facts about the end of one array task, or of a job that is no array.
 #[derive(Debug, Default)]
 pub(crate) struct Fate {
     pub(crate) state: Option<State>,
     pub(crate) exit: Option<Exit>,
     pub(crate) end: Option<End>,
     pub(crate) began: bool,
-    /// A second run came to the fence.
+    /// A second run found the fence.
     pub(crate) again: bool,
-    /// How often it was put back into the queue.
+    /// Number of requeues.
     pub(crate) restarts: u32,
     pub(crate) record: Option<Record>,
     pub(crate) cancelled_by: By,
-    /// What the controller shows of it, whichever tasks that is for.
+    /// The controller's queue row that covers it, whichever tasks the row covers.
     pub(crate) row: Option<Row>,
 }
 
-/// How it is told.
+/// The reported result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Good,
     Bad(String),
     Stopped(String),
-    /// Nobody will learn how it ended.
+    /// The end is unknown and stays unknown.
     Lost(String),
 }
 
-/// The fates of all tasks, by their numbers.
+/// Returns the facts about the ends of all tasks, by task number.
 pub(crate) fn fates(plan: &Plan, facts: &Facts) -> BTreeMap<Option<u32>, Fate> {
     let mut fates: BTreeMap<Option<u32>, Fate> = match plan.tasks() {
         Some(tasks) => tasks.into_iter().map(|task| (Some(task), Fate::default())).collect(),
@@ -98,7 +99,7 @@ pub(crate) fn fates(plan: &Plan, facts: &Facts) -> BTreeMap<Option<u32>, Fate> {
             Tasks::One(task) => vec![Some(*task)],
             Tasks::Many(tasks) => tasks.iter().copied().map(Some).collect(),
         };
-        // The list of them would be as long as there are copies of it.
+        // Each copy would otherwise contain the whole list of tasks.
         let bare = Row { tasks: Tasks::Single, ..row.clone() };
         for task in tasks {
             if let Some(fate) = fates.get_mut(&task) {
@@ -114,14 +115,15 @@ pub(crate) fn fates(plan: &Plan, facts: &Facts) -> BTreeMap<Option<u32>, Fate> {
             Tasks::Many(_) => continue,
         };
         let Some(fate) = fates.get_mut(&key) else { continue };
-        // The controller's word is newer, where it has one.
+        // The controller's state is newer, if there is one.
         if fate.state.is_none_or(|state| !state.has_ended()) {
             fate.state = record.state;
         }
         fate.exit = record.exit.or(fate.exit);
         (fate.record, fate.cancelled_by) = (Some(record.clone()), record.cancelled_by);
     }
-    // What was cancelled before it began is one record, for many tasks or for the whole array. What began has one of its own.
+    // Tasks that were cancelled before they began share one record. Tasks that began have records of their
+    // own.
     for record in facts.records.iter().filter(|record| plan.array.is_some() && record.has_ended()) {
         let tell = |fate: &mut Fate| {
             if fate.record.is_none() && fate.state.is_none() {
@@ -137,7 +139,7 @@ pub(crate) fn fates(plan: &Plan, facts: &Facts) -> BTreeMap<Option<u32>, Fate> {
     for (run, again) in &facts.ran {
         if let Some(fate) = fates.get_mut(&run.task) {
             fate.began = true;
-            // They come in order: the last run is the one that counts.
+            // The runs are sorted: the last run counts.
             (fate.again, fate.restarts) = (*again, fate.restarts.max(run.restart));
             fate.end = facts.ends.get(run).cloned();
         }
@@ -146,7 +148,7 @@ pub(crate) fn fates(plan: &Plan, facts: &Facts) -> BTreeMap<Option<u32>, Fate> {
 }
 
 impl Fate {
-    /// What is to be told of it, or what is still waited for.
+    /// Returns the result, or what it is still waiting for.
     pub(crate) fn verdict(&self, plan: &Plan, facts: &Facts) -> Result<Verdict, &'static str> {
         Ok(match (self.judge(plan, facts)?, self.canceller(facts)) {
             (Verdict::Stopped(words), Some(name)) => {
@@ -159,15 +161,16 @@ impl Fate {
         })
     }
 
-    /// Who cancelled it, where the accounting says so and it was not done for its task.
+    /// Returns the user who cancelled it, if the accounting database names one and the cancel did not come
+    /// from its task.
     fn canceller(&self, facts: &Facts) -> Option<String> {
         let By::User(number) = self.cancelled_by else { return None };
         let name = || facts.users.get(&number).cloned().unwrap_or_else(|| format!("user {number}"));
         (!facts.cancelled).then(name)
     }
 
-    /// True if it was killed after it had used more memory than it had asked for. Without control groups, Slurm shows such a job as
-    /// failed by SIGKILL.
+    /// Returns true if it was killed after it had used more memory than requested. Without control groups,
+    /// Slurm shows such a job as failed by SIGKILL.
     pub(crate) fn is_out_of_memory(&self, plan: &Plan) -> bool {
         let killed = match &self.end {
             Some(end) => end.signal() == Some(9),
@@ -190,7 +193,7 @@ impl Fate {
             return Err("Slurm may put it back into the queue");
         }
         let code = self.exit.map(|exit| exit.code);
-        // A wrapper that found the fence, and not the script, is what Slurm saw the end of.
+        // Slurm saw the end of a wrapper that found the fence, not of the script.
         if self.again || (self.began && code == Some(NOT_AGAIN)) {
             return match over_for < HEARD_WITHIN {
                 true => Err("Slurm started it a second time; the end of the first run is waited for"),
@@ -216,7 +219,8 @@ impl Fate {
         if state == State::Timeout && !self.began && plan.attached.is_none() {
             return match over_for < SEEN_WITHIN {
                 true => Err("its time limit is over; whether its script began is looked for"),
-                // A node that still knew another job of this number did not launch it, and nobody told the controller.
+                // A node that still had another job of this number did not launch the script, and did not
+                // report that to the controller.
                 false => Ok(never_began("Slurm showed it as running until its time limit")),
             };
         }
@@ -240,9 +244,10 @@ impl Fate {
         })
     }
 
-    /// True if nobody is known to have asked for its end. After a crash of the controller, which can give a number twice, a node that still has the
-    /// other job of that number asks the controller to cancel the new one: as the user that the nodes' servers are, after the job
-    /// was given the node, or before that, and before its script began.
+    /// Returns true if no user is known to have cancelled the job. After a crash, the controller can assign a
+    /// number twice. A node that still has the other job of that number then requests that the controller
+    /// cancels the new one. It does so as slurmd's user, before the script began, and possibly before the job
+    /// was assigned to the node.
     fn may_be_cancelled_by_slurm(&self, facts: &Facts) -> bool {
         let nodes =
             [self.row.as_ref().map(|row| &row.nodes), self.record.as_ref().map(|record| &record.nodes)];
@@ -255,7 +260,7 @@ impl Fate {
         !facts.cancelled && !self.began && (has_node || before_that) && !by_another
     }
 
-    /// Only the accounting knows who cancels a job.
+    /// Returns the reason of a cancellation. Only the accounting database knows who cancelled a job.
     fn why_cancelled(&self, facts: &Facts) -> &'static str {
         match (self.cancelled_by, facts.slurmd_user) {
             _ if facts.number_given_again => {
@@ -270,15 +275,17 @@ impl Fate {
         }
     }
 
-    /// True if Slurm cancelled it because the job that was to come first did not end as required. Its reason says so, which the
-    /// controller forgets with the job; the accounting knows that no user did it.
+    /// Returns true if Slurm cancelled it because its dependency did not end as required. The reason of the
+    /// queue row shows that, but the controller forgets it with the job. The accounting record shows that no
+    /// user cancelled it.
     fn could_never_begin(&self, plan: &Plan, facts: &Facts) -> bool {
         let by_nobody = !self.began && !facts.cancelled && self.cancelled_by == By::Nobody;
         self.row.as_ref().is_some_and(|row| row.reason == "DependencyNeverSatisfied")
             || (by_nobody && plan.asked.contains_key("dependency"))
     }
 
-    /// Neither the controller nor the accounting knows how it ended, and it left no marker.
+    /// Returns the verdict if neither the controller nor the accounting database knows the end, and there is
+    /// no end marker.
     fn unknown(&self, plan: &Plan, facts: &Facts) -> Result<Verdict, &'static str> {
         match facts.accounting {
             Accounting::Heard => {}
@@ -308,28 +315,31 @@ impl Fate {
     }
 }
 
-/// Of a job that is lost and whose fence nobody has passed. Whoever tells so shuts the fence.
+/// Returns the verdict for a lost job whose script did not pass its fence. The code that reports this closes
+/// the fence.
 fn never_began(why: &str) -> Verdict {
     Verdict::Lost(format!(
         "{why}; its script never began and cannot any more, so that it may be called again"
     ))
 }
 
-/// The end that the wrapper wrote, with what Slurm says of why.
+/// Returns the verdict for an end marker. Slurm's state explains why the script ended.
 fn by_marker(end: &End, slurms: Option<State>, cancelled: bool) -> Verdict {
     if end.was_stopped() {
         match slurms {
             Some(State::Cancelled) => return Verdict::Stopped("cancelled".to_owned()),
-            // A controller that was killed meanwhile may only have heard of the code that it ended with.
+            // A controller that was killed meanwhile may know only the exit code.
             Some(State::Failed) | None if cancelled => return Verdict::Stopped("cancelled".to_owned()),
-            // A node that was told to cancel another job of this number ends this one as well. Or it was the signal of a tool.
+            // A node that cancels another job of this number ends this one as well. A tool may also have sent
+            // the signal.
             None if end.told.is_some() && end.code != 0 => {
                 return Verdict::Bad(format!(
                     "its script was told to end ({}); Slurm no longer knows the job, nor who did that",
                     in_words(end.code)
                 ));
             }
-            // It may have been Slurm, whose controller forgot the start in a crash, had it ended, and then started the job again.
+            // Slurm itself may have done it: the controller lost the start in a crash, ended the job, and
+            // then started it again.
             Some(State::Completed | State::Failed) if end.told.is_some() && end.code != 0 => {
                 return Verdict::Bad(format!(
                     "its script was told to end ({}), by somebody's signal, or by Slurm after its controller broke down",
@@ -341,12 +351,12 @@ fn by_marker(end: &End, slurms: Option<State>, cancelled: bool) -> Verdict {
         }
     }
     match (end.code, slurms) {
-        // Something that the script ran was killed for want of memory, and the script did not notice, or went on.
+        // A process of the script was killed for lack of memory, and the script did not notice, or continued.
         (0, Some(state @ State::OutOfMemory)) => {
             Verdict::Bad(format!("{} (though the script ended with 0)", state.in_words()))
         }
         (0, _) => Verdict::Good,
-        // It can end by itself as the limit is reached, and say so by its code.
+        // The script may end by itself when the limit is reached, and return a code for it.
         (code, Some(state @ (State::OutOfMemory | State::Timeout | State::Deadline))) => {
             Verdict::Bad(format!("{} ({})", state.in_words(), in_words(code)))
         }

@@ -1,6 +1,6 @@
-//! Refuses a start that no node of the cluster could ever serve, before anything is submitted: a held submission is not tested by
-//! Slurm, and such a job would wait for ever. An answer is kept for a while, so that a tool which is called often costs Slurm one
-//! test. Where Slurm does not answer, the job is submitted, and Slurm decides.
+//! Rejects a start that no node of the cluster could ever run, before anything is submitted. Slurm does not
+//! test a held submission, and such a job would stay pending forever. Results are cached for a while, so that
+//! a frequently called tool costs Slurm one test. If the test fails, the job is submitted and Slurm decides.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,24 +15,24 @@ use crate::driver::{Options, Submission};
 /// How long a start waits for the test.
 pub(crate) const WITHIN: Duration = Duration::from_secs(5);
 
-/// How long it is assumed that the cluster can serve a request that it could, or whose test was not answered.
+/// How long a positive result, or the lack of a result, is cached.
 const SERVED_FOR: Duration = Duration::from_mins(10);
 
-/// How long a refusal is kept: nodes may be added.
+/// How long a refusal is cached: nodes may be added.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
-/// The most requests whose answers are kept.
+/// Maximum number of cached results.
 const MOST: usize = 1000;
 
 /// Options that do not decide whether a node could ever run a job, and may differ from call to call.
 const OF_ONE_CALL: [&str; 4] = ["array", "begin", "dependency", "kill-on-invalid-dep"];
 
-/// What was answered to requests, and when.
+/// Cached results of tests, with their times.
 #[derive(Default)]
 pub(crate) struct Tests(Mutex<HashMap<Options, (Option<String>, Instant)>>);
 
 impl Tests {
-    /// The answer to a request, if it need not be asked for again.
+    /// Returns the cached result for a request, unless it has expired.
     fn known(&self, request: &Options) -> Option<Option<String>> {
         let known = self.0.lock();
         let (answer, at) = known.get(request)?;
@@ -50,7 +50,7 @@ impl Tests {
 }
 
 impl Slurm {
-    /// Fails with Slurm's words if no node could ever run this job.
+    /// Fails with Slurm's message if no node could ever run this job.
     pub(crate) async fn refuse_infeasible(&self, order: &Submission) -> Result<()> {
         let mut request = order.options.clone();
         request.retain(|name, _| !OF_ONE_CALL.contains(&name.as_str()));
@@ -67,7 +67,7 @@ impl Slurm {
     }
 }
 
-/// The refusal for people: Slurm's words, and what to do.
+/// Formats the refusal: Slurm's message, and what to do.
 pub(crate) fn in_words(words: &str) -> String {
     format!("{words} (Slurm): no node could ever run this job; ask for less, or for another partition")
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::fake::Fake;
 
-    /// How many tests and submissions were made.
+    /// Returns the numbers of tests and submissions.
     fn counts(fake: &Fake) -> (usize, usize) {
         let known = fake.knows();
         (known.tests, known.submitted)
@@ -117,7 +117,7 @@ mod tests {
         start("1G").await.unwrap();
     }
 
-    /// A test that hangs costs its time once, and no start.
+    /// A test that hangs delays one start, and fails none.
     #[tokio::test(start_paused = true)]
     async fn unanswered_test_refuses_nothing() {
         let dir = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(counts(&fake), (1, 3));
     }
 
-    /// What an earlier attempt may have submitted is Slurm's to judge.
+    /// A repeated start is not tested, since an earlier attempt may have submitted the job.
     #[tokio::test]
     async fn repeated_start_makes_no_test() {
         let dir = tempfile::tempdir().unwrap();

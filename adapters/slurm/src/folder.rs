@@ -1,5 +1,6 @@
-//! A job's folder on the shared file system: the one place where all that is known of a job survives the server, and to which its
-//! wrapper writes. It must not know Slurm. What must have one author is published in one step: the first stands.
+//! A job's folder on the shared file system. Everything known of a job survives the server only here, and the
+//! job's wrapper writes here. It must not know Slurm. A file with a single author is published atomically:
+//! the first write wins.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -20,17 +21,17 @@ use crate::disk::{self, Steps, still_wanted};
 use crate::end::{End, Run};
 use crate::unix::UnixUser;
 
-/// The most bytes that a file of ours has. Scripts can write to most of them.
+/// Maximum size of one of our files in bytes. Scripts can write to most of them.
 const MOST: u64 = 64 * 1024 * 1024;
 
-/// The most values of a JSON file: a value can take a hundred times the memory of its text. The result of a script, of 1 MiB, has half
-/// as many at most.
+/// Maximum number of values in a JSON file: a value can take a hundred times the memory of its text. A
+/// script's result, limited to 1 MiB, has at most half as many.
 const MOST_VALUES: usize = 1_000_000;
 
-/// The most fences, and markers, of one job: scripts can put them up.
+/// Maximum number of fences, and of markers, of one job: scripts can create them.
 const MOST_RUNS: usize = 200_000;
 
-/// The most bytes that are copied before the file system must have taken them over.
+/// Number of bytes that are copied before the data is synced.
 const COPIED_AT_ONCE: u64 = 16 * 1024 * 1024;
 
 /// The names within the folder.
@@ -43,10 +44,10 @@ pub(crate) const ANSWER: &str = "answer";
 pub(crate) const OBSERVED: &str = "observed.json";
 const RAN: &str = "ran";
 const ENDS: &str = "ends";
-/// Within a fence that no run has put up.
+/// A file in a fence that the server created instead of a run.
 const SHUT: &str = "shut";
-/// The mode of such a fence, by which it is told from its first moment on: whoever puts it up may not come to write the file. No
-/// run's `mkdir` gives the sticky bit.
+/// The mode of such a fence. It identifies the fence from its creation on, since the server may stop before
+/// it writes the file. A run's `mkdir` never sets the sticky bit.
 const SHUT_MODE: u32 = 0o1700;
 
 /// The folder of one job.
@@ -66,19 +67,20 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// The folder in which the script runs if nobody says where.
+    /// Returns the folder in which the script runs by default.
     pub(crate) fn work(&self) -> PathBuf {
         self.0.join("work")
     }
 
-    /// What a task of an array prints, or the whole job.
+    /// Returns the log of one array task, or of the whole job.
     pub(crate) fn log(&self, stream: Stream, task: Option<u32>) -> PathBuf {
         let name = stream.name();
         self.0.join("logs").join(task.map_or_else(|| name.to_owned(), |task| format!("{name}.{task}")))
     }
 
-    /// Makes the folder with all that the wrapper needs to be there. If the job is another user's, they may write where their job does, and go
-    /// through the folder itself; what we write there stays ours. The group of all of it is the one that we share with them.
+    /// Creates the folder with everything that the wrapper needs. For another user's job, that user can write
+    /// where the job writes, and can traverse the folder itself. Files that we write there stay ours.
+    /// Everything gets the group that we share with the user.
     pub(crate) fn make(&self, user: Option<&UnixUser>) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
@@ -101,12 +103,12 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes a file in place of what was there; nobody ever sees half of it.
+    /// Writes a file, replacing an existing one atomically.
     pub(crate) fn write(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
         self.replace(name, mode, |file| file.write_all(content))
     }
 
-    /// Copies an open file in place of what was there; a job that reads that goes on with what it had.
+    /// Copies an open file, replacing an existing one. A job that reads the existing one keeps its content.
     pub(crate) fn copy(&self, from: BoundedFile, name: &str, mode: u32) -> io::Result<()> {
         self.replace(name, mode, |file| copy(&mut Steps(from), file))
     }
@@ -119,13 +121,13 @@ impl Folder {
     ) -> io::Result<()> {
         let target = self.0.join(name);
         let draft = draft(&target, mode, fill)?;
-        // What was given up was told as not done.
+        // Abandoned work was reported as not done.
         let put = still_wanted().and_then(|()| fs::rename(&draft, &target));
         put.inspect_err(|_| drop(fs::remove_file(&draft)))?;
         sync_parent(&target)
     }
 
-    /// Writes a file unless there is one, and gives what stands there.
+    /// Writes a file unless it exists, and returns the content of the file.
     pub(crate) fn write_first(&self, name: &str, content: &[u8]) -> io::Result<Vec<u8>> {
         let target = self.0.join(name);
         let draft = draft(&target, 0o600, |file| file.write_all(content))?;
@@ -140,7 +142,7 @@ impl Folder {
         self.read(name)?.ok_or_else(|| io::Error::other(format!("{name} was removed as it was written")))
     }
 
-    /// A small file, read whole; `None` if it is not there.
+    /// Reads a small file completely. Returns `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         read(&self.0.join(name), MOST)
     }
@@ -164,7 +166,7 @@ impl Folder {
         has(&self.0.join(name))
     }
 
-    /// When a file was written last, by the clock of the file system; `None` if it is not there.
+    /// Returns a file's modification time, by the clock of the file system, or `None` if it cannot be read.
     pub(crate) fn written(&self, name: &str) -> Option<Timestamp> {
         let path = self.0.join(name);
         disk::at(&path);
@@ -173,7 +175,7 @@ impl Folder {
         i64::try_from(since.as_millis()).ok().map(Timestamp::from_millis)
     }
 
-    /// Puts up the fence of a run that has not begun, so that it never will. False if it has begun after all.
+    /// Closes the fence of a run that has not begun, so that it never will. Returns false if it has begun.
     pub(crate) fn shut(&self, run: Run) -> io::Result<bool> {
         let fence = self.0.join(RAN).join(run.to_string());
         disk::at(&fence);
@@ -184,12 +186,12 @@ impl Folder {
         }
     }
 
-    /// The runs whose fences stand, with those.
+    /// Returns the runs that have fences, with the paths of the fences.
     pub(crate) fn fences(&self) -> io::Result<Vec<(Run, PathBuf)>> {
         runs(&self.0.join(RAN))
     }
 
-    /// Whether a run put up its fence itself, and if so, whether a second one came to it.
+    /// Returns whether a second run found this fence, or `None` if no run created it.
     pub(crate) fn began(fence: &Path) -> io::Result<Option<bool>> {
         match is_shut(fence)? {
             true => Ok(None),
@@ -197,27 +199,27 @@ impl Folder {
         }
     }
 
-    /// The runs that have written down how they ended, with what they wrote.
+    /// Returns the runs that have end markers, with the paths of the markers.
     pub(crate) fn markers(&self) -> io::Result<Vec<(Run, PathBuf)>> {
         runs(&self.0.join(ENDS))
     }
 
-    /// How a run ended, by its marker.
+    /// Returns how a run ended, from its marker.
     pub(crate) fn end(marker: &Path) -> io::Result<Option<End>> {
         let bytes = match read(marker, 4096) {
-            // Scripts can write there, and put up what no wrapper does.
+            // Scripts can write there too. An invalid marker does not come from a wrapper.
             Err(e) if e.kind() == io::ErrorKind::InvalidData => None,
             bytes => bytes?,
         };
         Ok(bytes.and_then(|bytes| End::parse(&String::from_utf8_lossy(&bytes))))
     }
 
-    /// How many runs have written down how they ended.
+    /// Returns the number of runs that have end markers.
     pub(crate) fn count_ends(&self) -> io::Result<usize> {
         Ok(self.markers()?.len())
     }
 
-    /// How those runs ended that are wanted: of so many at most, and as far as there is time.
+    /// Returns the ends of the wanted runs: at most `most` of them, and until the deadline.
     pub(crate) fn ends_of(
         &self,
         most: usize,
@@ -236,14 +238,14 @@ impl Folder {
         Ok(found)
     }
 
-    /// All runs that began, and how those ended that did.
+    /// Returns all runs that began, and the ends of those that have ended.
     #[cfg(test)]
     pub(crate) fn all_runs(&self) -> crate::runs::AllRuns {
         crate::runs::Runs::default().read(self, None).unwrap().unwrap()
     }
 }
 
-/// What a job prints to.
+/// An output stream of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Out,
@@ -259,7 +261,7 @@ impl Stream {
     }
 }
 
-/// True of a fence that no run has put up.
+/// Returns true for a fence that no run created.
 fn is_shut(fence: &Path) -> io::Result<bool> {
     disk::at(fence);
     match fs::symlink_metadata(fence) {
@@ -270,17 +272,17 @@ fn is_shut(fence: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether it is there. What cannot be known is an error: that a mark is missing means something.
+/// Returns whether a file exists. An unclear result is an error, since a missing file has a meaning.
 fn has(path: &Path) -> io::Result<bool> {
     disk::at(path);
     path.try_exists().or_else(|e| match Errno::from_io_error(&e) {
-        // What a script has put in the way is none.
+        // A script has replaced a part of the path, so the file does not exist.
         Some(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(false),
         _ => Err(e),
     })
 }
 
-/// Copies to the end, and has the file system take over what was copied from time to time, so that each step of it is short.
+/// Copies to the end and syncs regularly, so that each step is short.
 fn copy(from: &mut impl Read, to: &mut File) -> io::Result<()> {
     while io::copy(&mut from.by_ref().take(COPIED_AT_ONCE), to)? == COPIED_AT_ONCE {
         to.sync_data()?;
@@ -314,13 +316,14 @@ fn entries(folder: &Path, most: usize) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// Opens a regular file. A FIFO, a device, a folder or a symbolic link in its place is invalid data, and never blocks.
+/// Opens a regular file. A FIFO, a device, a folder or a symbolic link is an `InvalidData` error, and never
+/// blocks.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     disk::at(path);
     taskbridge_sdk::open_regular(path)
 }
 
-/// Reads a file whole, of at most so many bytes; `None` if it is not there.
+/// Reads a file of at most `most` bytes completely. Returns `None` if it does not exist.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     match open_regular(path) {
         Ok(file) => read_open(file, path, most).map(Some),
@@ -329,14 +332,14 @@ pub(crate) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// The same of an open file.
+/// Reads an open file of at most `most` bytes completely.
 pub(crate) fn read_open(file: File, path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     Steps(BoundedFile::new(file, path, most)?).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A file's whole content under a name of its own beside its target, safely on disk.
+/// Writes and syncs the whole content to a temporary file next to the target, and returns its path.
 pub(crate) fn draft(
     target: &Path,
     mode: u32,
@@ -350,18 +353,18 @@ pub(crate) fn draft(
         disk::at(&path);
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
             Ok(file) => break (path, file),
-            // Another server, or one that died, has this name.
+            // Another server, or one that crashed, uses this name.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
         }
     };
-    // Whoever is to read it must not depend on the umask that the server happens to have.
+    // The permissions for readers must not depend on the server's umask.
     let opened = file.set_permissions(Permissions::from_mode(mode));
     let written = opened.and_then(|()| fill(&mut file)).and_then(|()| file.sync_all());
     written.map(|()| path.clone()).inspect_err(|_| drop(fs::remove_file(&path)))
 }
 
-/// Makes a new name in a folder survive a power cut.
+/// Makes a new name in a folder survive a power failure.
 fn sync_parent(path: &Path) -> io::Result<()> {
     disk::at(path);
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
@@ -478,7 +481,7 @@ mod tests {
         assert!(folder.shut(runs(None, 1)).unwrap() && folder.shut(runs(None, 1)).unwrap());
         assert!(folder.file("ran/job.1").is_dir(), "whoever comes later finds the fence");
         assert_eq!(folder.all_runs().ran.len(), 2);
-        // Whoever put it up was killed before more was done.
+        // The server was killed after it had created the fence.
         fs::remove_file(folder.file("ran/job.1").join(SHUT)).unwrap();
         assert_eq!(folder.all_runs().ran.len(), 2, "it has not begun");
         assert!(folder.shut(runs(None, 1)).unwrap());

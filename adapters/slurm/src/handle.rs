@@ -1,22 +1,23 @@
-//! A job's handle: `CLUSTER/NUMBER/KEY`, and for a job of another Unix user `CLUSTER/NUMBER/KEY/USER`. The number alone says nothing,
-//! since Slurm may give it to another job; the key is the name that the job must carry, and that of its folder.
+//! A job's handle: `CLUSTER/NUMBER/KEY`, and for a job of another Unix user `CLUSTER/NUMBER/KEY/USER`. The
+//! number alone is no proof, since Slurm may reuse it. The key is the name that the job must have, and the
+//! name of its folder.
 
 use taskbridge_sdk::{GroupKey, JobHandle};
 
 use crate::driver::JobId;
 
-/// What a handle says.
+/// The parts of a handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) cluster: String,
     pub(crate) job: JobId,
     pub(crate) key: String,
-    /// The Unix user whose job it is, if it is not our own.
+    /// The Unix user that the job runs as, if it is not our own user.
     pub(crate) user: Option<String>,
 }
 
 impl Place {
-    /// `None` if it is no handle of this adapter.
+    /// Parses a handle. Returns `None` if it is not one of this adapter.
     pub(crate) fn parse(handle: &JobHandle) -> Option<Self> {
         let mut parts = handle.as_str().split('/');
         let (cluster, job, key) = (parts.next()?, parts.next()?, parts.next()?);
@@ -35,7 +36,7 @@ impl Place {
         JobHandle::new(format!("{}/{}/{}{user}", self.cluster, self.job, self.key))
     }
 
-    /// One squeue answers for all jobs of a user on a cluster.
+    /// Returns the group. One squeue call returns all jobs of a user on a cluster.
     pub(crate) fn group(&self) -> GroupKey {
         GroupKey::new(match &self.user {
             Some(user) => format!("{}/{user}", self.cluster),
@@ -44,14 +45,14 @@ impl Place {
     }
 }
 
-/// A name that a Unix user can have, and that no command takes for an option.
+/// Returns true for a valid Unix user name that no command can take for an option.
 pub(crate) fn is_user(name: &str) -> bool {
     let first = |b: u8| b.is_ascii_alphabetic() || b == b'_';
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.@-".contains(&b);
     name.len() <= 64 && name.bytes().next().is_some_and(first) && name.bytes().all(plain)
 }
 
-/// A key becomes a path and a job's name, so it must be one plain name.
+/// Returns true for a valid key. It becomes a path and a job's name, so it must be one plain name.
 pub(crate) fn is_key(text: &str) -> bool {
     text.starts_with("tb-") && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }

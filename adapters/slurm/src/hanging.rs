@@ -1,4 +1,5 @@
-//! Has paths hang, for tests, as on a file system whose server is away, or be slow. It must not know who goes there.
+//! Makes paths hang or respond slowly, for tests, like a file system with an unreachable server. It must not
+//! know who uses the paths.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +10,7 @@ static HANGING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static SLOW: Mutex<Vec<(PathBuf, Duration)>> = Mutex::new(Vec::new());
 static CHANGED: Condvar = Condvar::new();
 
-/// As long as this is held, whoever goes to this path or below it waits.
+/// A guard: while it exists, every access to this path or below it blocks.
 pub(crate) struct Hangs(PathBuf);
 
 pub(crate) fn below(path: &Path) -> Hangs {
@@ -17,7 +18,7 @@ pub(crate) fn below(path: &Path) -> Hangs {
     Hangs(path.to_owned())
 }
 
-/// As long as this is held, each step there takes so long.
+/// A guard: while it exists, each step there takes this long.
 pub(crate) struct Slow(PathBuf);
 
 pub(crate) fn slow(path: &Path, step: Duration) -> Slow {

@@ -1,5 +1,6 @@
-//! What a cluster does whose jobs' folder, or another folder that its jobs need, hangs for a while: it says so, waits for no longer than
-//! the limit, believes nothing that it cannot see, and goes on afterwards.
+//! Tests of a cluster whose jobs folder, or another folder that its jobs need, hangs for a while. The backend
+//! reports it, waits no longer than the limit, draws no conclusions from files that it cannot read, and
+//! recovers afterwards.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::hanging;
 use crate::plan::Plan;
 use crate::state::State;
 
-/// A cluster with one job that runs.
+/// A cluster with one running job.
 struct World {
     slurm: Slurm,
     folder: Folder,
@@ -54,12 +55,12 @@ fn made(slurm: &Slurm, key: &str, root: impl FnOnce(&Folder) -> std::path::PathB
     folder
 }
 
-/// Lets time pass for as long as this takes.
+/// Advances the paused clock until the work is done.
 async fn as_time_passes<T>(work: impl Future<Output = T>) -> T {
     let pass = async {
         loop {
             tokio::time::advance(Duration::from_millis(100)).await;
-            // What is on another thread has no part in a clock that stands still.
+            // Work on another thread is not driven by a paused clock.
             std::thread::yield_now();
         }
     };
@@ -72,11 +73,11 @@ async fn a_look_at_a_folder_that_hangs_says_so_and_other_clusters_go_on() {
     assert_eq!(world.look().await.unwrap().state, JobState::Running);
     let hangs = hanging::below(world.dir.path());
     let shown = world.dir.path().display().to_string();
-    // Each of them reads something, and there are more than may hang at once.
+    // Each of them reads something, and there are more than may run at once.
     let looks = join_all((0..AT_ONCE * 2).map(|_| world.look())).await;
     for error in looks.into_iter().map(Result::unwrap_err) {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        // Who waited for a place may have begun to before the last of those who have one.
+        // A caller that waited for a permit may have started before the last caller that has one.
         let why = ["its file system hangs", "very slow, or hangs"];
         let says = error.to_string();
         assert!(says.contains(&shown) && why.iter().any(|why| says.contains(why)), "{says}");
@@ -129,14 +130,14 @@ async fn a_folder_of_the_users_that_hangs_keeps_the_ends_of_other_jobs_from_nobo
     let scratch = tempfile::tempdir().unwrap();
     let mut handles = vec![handle()];
     world.fake.knows().rows = vec![row(7, "tb-a", State::Completed)];
-    // More than may hang at once.
+    // More than may run at once.
     for job in 10..50 {
         let key = format!("tb-{job}");
         made(&world.slurm, &key, |_| scratch.path().to_owned());
         world.fake.knows().rows.push(row(job, &key, State::Completed));
         handles.insert(0, JobHandle::new(format!("lab/{job}/{key}")));
     }
-    // Only one of them lists artifacts, and every one of them has a result.
+    // Only one of them lists artifacts, and each of them has a result.
     for handle in &handles {
         let key = handle.as_str().rsplit('/').next().unwrap();
         let folder = world.slurm.folder(key);
@@ -168,7 +169,7 @@ async fn a_folder_of_the_users_that_hangs_keeps_the_ends_of_other_jobs_from_nobo
     }
 }
 
-/// By a real FIFO in the place of the script, which hangs as it is opened.
+/// Uses a real FIFO in place of the script. Opening it hangs.
 #[tokio::test]
 async fn a_script_that_cannot_be_read_for_ever_starts_nothing_and_holds_up_no_look() {
     let world = World::new();
@@ -178,7 +179,7 @@ async fn a_script_that_cannot_be_read_for_ever_starts_nothing_and_holds_up_no_lo
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(&script.display().to_string()), "{error}");
     assert_eq!(world.look().await.unwrap().state, JobState::Running);
-    // It is back.
+    // The script is readable again.
     std::fs::OpenOptions::new().read(true).write(true).open(&script).unwrap();
 }
 

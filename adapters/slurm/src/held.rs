@@ -1,5 +1,5 @@
-//! What a look does about jobs that are held: whether one is to be released once more, since its user may hold it, or the controller may
-//! have forgotten a release as it crashed; and which one is one too many.
+//! What a poll does about held jobs. Decides whether to release one again, since either its user has held it
+//! or the controller lost a release in a crash. Also finds and cancels duplicates.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,22 +16,22 @@ use crate::start::read_id;
 use crate::sweep::is_given_up;
 use crate::watch::Queue;
 
-/// How often a look tries to release a job whose release failed, or to cancel one that is one too many.
+/// Interval between attempts of polls to release a job whose release failed, or to cancel a duplicate.
 pub(crate) const TRY_EVERY: Duration = Duration::from_secs(10);
 
-/// By how much the clocks of a controller and a file system may differ.
+/// Maximum difference between the clocks of a controller and a file system.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
-/// For how long a controller that crashed may have been away. What is held after one of a longer time was held by its user since.
+/// Maximum downtime of a crashed controller. After a longer one, a held job counts as held by its user.
 pub(crate) const AWAY_FOR: Duration = Duration::from_secs(600);
 
-/// For how long it is believed when the controller began. It is asked for only where a job is held that was released.
+/// How long the controller's start time is cached. It is requested only if a released job is held.
 pub(crate) const BOOTED_FOR: Duration = Duration::from_secs(60);
 
-/// Within this, a server that begins anew has gone on with the starts that it was at, however long it was away.
+/// The time in which a restarted server resumes its interrupted starts, however long it was down.
 const RESUMED_WITHIN: Duration = Duration::from_hours(1);
 
-/// When the controller began, where it said so, and until when that is believed.
+/// The controller's start time, if it is known, and when the cached value expires.
 #[derive(Clone, Copy)]
 pub(crate) struct Booted {
     at: Option<Timestamp>,
@@ -39,8 +39,8 @@ pub(crate) struct Booted {
 }
 
 impl Slurm {
-    /// A job that is held although it was released has been held by its user since, who may have reasons; unless the controller
-    /// began anew soon after it was released, and has forgotten that.
+    /// Decides whether a held job is to be released. If it was released before, its user has held it since,
+    /// perhaps for a reason. The exception: the controller restarted soon after the release and has lost it.
     pub(crate) async fn is_to_be_released(&self, released: Option<Timestamp>) -> bool {
         let Some(released) = released else { return true };
         self.booted().await.is_some_and(|booted| {
@@ -48,8 +48,8 @@ impl Slurm {
         })
     }
 
-    /// Cancels jobs that are held under a key which has another job, or of whose start nothing can come any more. A submission can leave
-    /// one long after it was given up, and nobody else would ever look at it.
+    /// Cancels held jobs whose key belongs to another job, or whose start was given up. A late submission can
+    /// leave such a job, and nothing else would ever poll it.
     pub(crate) async fn cancel_duplicates(&self, queue: &Queue, cases: &[Case]) -> Result<()> {
         if queue.held().is_empty() {
             return Ok(());
@@ -71,7 +71,7 @@ impl Slurm {
             .run(move || {
                 let judged = |(job, key, folder): (JobId, String, Folder)| match folder.read(ID).ok()? {
                     Some(bytes) => (read_id(&bytes)? != job).then_some((job, key, Duration::ZERO)),
-                    // Otherwise it is a start under way, or a job of somebody else's folder.
+                    // Otherwise the start is in progress, or the job belongs to another server's folder.
                     None => is_given_up(&jobs, &folder).then_some((job, key, RESUMED_WITHIN)),
                 };
                 held.into_iter().filter_map(judged).collect::<Vec<_>>()
@@ -80,14 +80,14 @@ impl Slurm {
         for (job, key, after) in too_many {
             let name = format!("{key}/{job}");
             if self.known.too_many_for(&name) >= after && self.known.is_due(&name, TRY_EVERY) {
-                // It is held: if this fails, the next look tries again.
+                // The job is held. If this fails, the next poll tries again.
                 drop(self.driver.cancel(job, &key).await);
             }
         }
         Ok(())
     }
 
-    /// When the controller began, where it says so.
+    /// Returns when the controller started, if it reports that.
     async fn booted(&self) -> Option<Timestamp> {
         if !self.driver.tells_when_it_began() {
             return None;
@@ -96,7 +96,7 @@ impl Slurm {
         if let Some(booted) = known.filter(|booted| Instant::now() < booted.until) {
             return booted.at;
         }
-        // One that does not answer is not asked again by the next job of the same look.
+        // After a failure, the next job of the same poll sends no second request.
         let (at, keep) = match self.driver.cluster().await {
             Ok(cluster) => (cluster.booted, BOOTED_FOR),
             Err(_) => (None, TRY_EVERY),

@@ -1,10 +1,10 @@
-//! The tasks of an array as Slurm writes them: `1-5,7,10-20:5%3`. Pure.
+//! Parser for the tasks of an array in Slurm's notation: `1-5,7,10-20:5%3`. Pure.
 
-/// The most tasks that are read from one expression: more than any cluster takes.
+/// Maximum number of tasks in one expression: more than any cluster accepts.
 const MOST: usize = 4_000_001;
 
-/// The numbers that an expression stands for, in order; what is behind `%` is how many may run at a time, and plays no part here.
-/// `None` if it is no such expression.
+/// Returns the task numbers of an expression, in its order. Ignores the text after `%`, the maximum number of
+/// tasks that run at the same time. Returns `None` for an invalid expression.
 pub(crate) fn parse(text: &str) -> Option<Vec<u32>> {
     let text = text.trim_start_matches('[').trim_end_matches(']');
     let text = text.split('%').next().unwrap_or(text);
@@ -44,7 +44,7 @@ mod tests {
             ("1-", None),
             ("1-9:0", None),
             ("0-4294967295", None),
-            // What a narrow column left of a long expression.
+            // A long expression that a narrow column truncated.
             ("1-5,...", None),
         ] {
             assert_eq!(parse(text), numbers, "{text}");

@@ -1,5 +1,5 @@
-//! The folder of all jobs, which is marked by a file when it is first used: one that was marked and has lost its mark is not mounted,
-//! and says nothing of what was in it.
+//! The jobs folder. A marker file is written into it at its first use. If a folder has lost its marker, its
+//! file system is not mounted, and its content is unknown.
 
 use std::fs;
 use std::io;
@@ -12,23 +12,23 @@ use taskbridge_sdk::{Error, Result};
 use crate::handle::is_key;
 use crate::{disk, folder};
 
-/// The mark.
+/// The marker file.
 pub(crate) const MARK: &str = ".taskbridge";
 
 const WORDS: &[u8] = b"taskbridge keeps the folders of its Slurm jobs here. Without this file it takes the file system for not mounted.\n";
 
-/// Where the server notes, in a folder of its own, which folder it has seen marked.
+/// The file in the server's state folder with the path of the folder that was marked.
 const NOTE: &str = "jobs_dir";
 
-/// The longest note: a path has no more bytes.
+/// Maximum size of that file: the maximum length of a path.
 const LARGEST_NOTE: u64 = 4096;
 
-/// Makes the folder and marks it at its first use, and sees to it that other users can go through it if their jobs are to. One that
-/// is not mounted is left as it is, since that may pass.
+/// Creates the folder and marks it at its first use. Checks that other users can traverse it, if their jobs
+/// use it. Leaves an unmounted folder as it is, since that may be temporary.
 pub(crate) fn make(jobs: &Path, state: &Path, for_others: bool) -> Result<()> {
     let shown = jobs.display();
     let text = jobs.to_str().unwrap_or_default();
-    // Slurm reads `%` and `\` in the names of output files as its own.
+    // Slurm interprets `%` and `\` in the names of output files.
     if text.is_empty() || text.contains(['%', '\\', '\n']) {
         return Err(Error::config(format!(
             "`jobs_dir` is {shown}, and must hold no `%`, no `\\` and no line break"
@@ -50,7 +50,8 @@ pub(crate) fn make(jobs: &Path, state: &Path, for_others: bool) -> Result<()> {
     Ok(())
 }
 
-/// False if it was marked once and is not now. One with jobs in it needs no mark to be believed: it had none in earlier versions.
+/// Marks the folder. Returns false if it was marked before and is not now. A folder with jobs in it is valid
+/// without a marker, since earlier versions wrote none.
 fn mark(jobs: &Path, state: &Path) -> io::Result<bool> {
     let note = state.join(NOTE);
     let noted = folder::read(&note, LARGEST_NOTE)?;
@@ -83,7 +84,8 @@ fn has_jobs(jobs: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// An error unless the folder is there with its mark: what is missing from another one is not known to be gone.
+/// Fails unless the folder and its marker exist. Files that are missing from an unmounted folder are not
+/// known to be gone.
 pub(crate) fn is_mounted(jobs: &Path) -> Result<()> {
     let shown = jobs.display();
     disk::at(jobs);
@@ -114,10 +116,10 @@ mod tests {
         assert!(!made() && !jobs.exists(), "the path of what is mounted there is not made");
         fs::create_dir_all(&jobs).unwrap();
         assert!(!made());
-        // The jobs of an earlier version, which marked nothing.
+        // The jobs of an earlier version, which wrote no marker.
         fs::create_dir(jobs.join("tb-a")).unwrap();
         assert!(made());
-        // Another folder, by a change of the config.
+        // Another folder, after a change of the config.
         let other = dir.path().join("other");
         make(&other, &state, false).unwrap();
         assert!(is_mounted(&other).is_ok());

@@ -1,5 +1,5 @@
-//! What this process remembers of jobs: when it did something about them, and since when they have been over. All of it may be
-//! lost; it only makes answers come sooner, or later where haste would guess.
+//! What this process remembers about jobs: when it last acted on them, and since when they have been over.
+//! All of it may be lost. It only speeds up responses, or delays those that would be premature.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::driver::JobId;
 use crate::runs::Runs;
 use crate::tally::Tally;
 
-/// The most jobs that are remembered.
+/// Maximum number of jobs.
 const MOST: usize = 100_000;
 
-/// The most arrays whose tasks are remembered.
+/// Maximum number of arrays whose tasks are remembered.
 const MOST_TALLIES: usize = 10_000;
 
-/// The most arrays of which it is remembered how they ended, while that is read.
+/// Maximum number of arrays whose end markers are being read.
 const MOST_RUNS: usize = 1000;
 
 #[derive(Default)]
@@ -29,31 +29,31 @@ pub(crate) struct Known {
     numbers: Mutex<HashMap<JobId, Numbered>>,
 }
 
-/// Which job a number stands for.
+/// The job that a number belongs to.
 #[derive(Debug, PartialEq)]
 enum Numbered {
     This(String),
-    /// A controller that crashed gave it to another as well.
+    /// A controller that crashed assigned the number to several jobs.
     Several,
 }
 
 #[derive(Default)]
 struct Times {
-    /// When this process last changed something about it.
+    /// When this process last changed the job.
     touched: Option<Instant>,
-    /// Since when nothing of it has been waiting or running.
+    /// Since when no part of the job has been pending or running.
     over: Option<Instant>,
-    /// Since when the accounting has been asked about it, since it is over.
+    /// When the accounting database was first queried for the ended job.
     asked: Option<Instant>,
     /// Since when all of its scripts have ended, while Slurm shows it as running.
     scripts_ended: Option<Instant>,
-    /// Since when it has been seen to be one too many under its key.
+    /// Since when it has been seen to be a duplicate under its key.
     too_many: Option<Instant>,
-    /// Since when it has waited to be read, on a file system that is slow.
+    /// Since when it has been queued for reading, on a slow file system.
     in_line: Option<Instant>,
-    /// When a look last tried to release it, or to cancel it.
+    /// When a poll last tried to release or cancel it.
     acted: Option<Instant>,
-    /// What was said of it last, since it is over, by a look that asked the accounting.
+    /// The last message about the ended job from a poll that queried the accounting database.
     said: Option<String>,
     /// Whether it was preempted, as of this number of restarts.
     preempted: Option<(u32, bool)>,
@@ -68,7 +68,7 @@ impl Known {
         change(known.entry(key.to_owned()).or_default())
     }
 
-    /// How the tasks of an array ended.
+    /// Returns the counts of how an array's tasks ended.
     pub(crate) fn tally(&self, key: &str) -> Arc<Mutex<Tally>> {
         let mut tallies = self.tallies.lock();
         if tallies.len() >= MOST_TALLIES && !tallies.contains_key(key) {
@@ -77,7 +77,7 @@ impl Known {
         Arc::clone(tallies.entry(key.to_owned()).or_default())
     }
 
-    /// What has been read of how an array ended.
+    /// Returns the end markers of an array that have been read so far.
     pub(crate) fn runs(&self, key: &str) -> Arc<Mutex<Runs>> {
         let mut runs = self.runs.lock();
         if runs.len() >= MOST_RUNS && !runs.contains_key(key) {
@@ -86,13 +86,14 @@ impl Known {
         Arc::clone(runs.entry(key.to_owned()).or_default())
     }
 
-    /// By this they are read: those that have waited longest come first, then those that have not waited.
+    /// Returns the sort key for reading: jobs that have waited longest come first, then those that have not
+    /// waited.
     pub(crate) fn place_in_line(&self, key: &str) -> (bool, Option<Instant>) {
         let since = self.times.lock().get(key).and_then(|times| times.in_line);
         (since.is_none(), since)
     }
 
-    /// It was not reached, and waits for its turn.
+    /// Queues a job that this poll did not reach.
     pub(crate) fn wait_in_line(&self, key: &str) {
         self.with(key, |times| times.in_line = times.in_line.or_else(|| Some(Instant::now())));
     }
@@ -103,7 +104,7 @@ impl Known {
         }
     }
 
-    /// Learns that a job that was submitted here has this number.
+    /// Records that a job that was submitted here has this number.
     pub(crate) fn meet(&self, job: JobId, key: &str) {
         let mut numbers = self.numbers.lock();
         if numbers.len() >= MOST && !numbers.contains_key(&job) {
@@ -115,7 +116,7 @@ impl Known {
         }
     }
 
-    /// True if this number was given to several jobs of this backend, as far as this process saw.
+    /// Returns true if this process has seen the number on several jobs of this backend.
     pub(crate) fn was_given_again(&self, job: JobId) -> bool {
         self.numbers.lock().get(&job) == Some(&Numbered::Several)
     }
@@ -124,17 +125,18 @@ impl Known {
         self.with(key, |times| times.touched = Some(Instant::now()));
     }
 
-    /// When this process last changed something about it.
+    /// Returns when this process last changed the job.
     pub(crate) fn touched(&self, key: &str) -> Option<Instant> {
         self.times.lock().get(key).and_then(|times| times.touched)
     }
 
-    /// How long it has been over, as far as this process saw.
+    /// Returns how long this process has seen the job to be over.
     pub(crate) fn over_for(&self, key: &str) -> Duration {
         self.with(key, |times| times.over.get_or_insert_with(Instant::now).elapsed())
     }
 
-    /// How long ago the accounting was asked about it first, which it just was, since it has been over.
+    /// Returns how long ago the accounting database was first queried for the ended job. The first call sets
+    /// the time.
     pub(crate) fn asked_for(&self, key: &str) -> Duration {
         self.with(key, |times| times.asked.get_or_insert_with(Instant::now).elapsed())
     }
@@ -145,8 +147,8 @@ impl Known {
         }
     }
 
-    /// What is to be said of a job that is over, by a look that concluded this. One that did not ask the accounting has no news, and
-    /// repeats what the last one said that did.
+    /// Returns the message about an ended job. A poll that did not query the accounting database repeats the
+    /// last message of a poll that did.
     pub(crate) fn steady(&self, key: &str, words: Option<String>, is_news: bool) -> Option<String> {
         self.with(key, |times| {
             if is_news {
@@ -156,7 +158,7 @@ impl Known {
         })
     }
 
-    /// Whether a job was preempted, if that is known as of this number of restarts.
+    /// Returns whether a job was preempted, if that is known as of this number of restarts.
     pub(crate) fn preempted(&self, key: &str, restarts: u32) -> Option<bool> {
         let times = self.times.lock();
         let (known, preempted) = times.get(key)?.preempted?;
@@ -167,18 +169,18 @@ impl Known {
         self.with(key, |times| times.preempted = Some((restarts, preempted)));
     }
 
-    /// How long all of its scripts have ended, as far as this process saw, while Slurm shows it as running.
+    /// Returns how long this process has seen all of its scripts ended while Slurm shows it as running.
     pub(crate) fn scripts_ended_for(&self, key: &str) -> Duration {
         self.with(key, |times| times.scripts_ended.get_or_insert_with(Instant::now).elapsed())
     }
 
-    /// How long it has been one too many under its key, as far as this process saw.
+    /// Returns how long this process has seen it as a duplicate under its key.
     pub(crate) fn too_many_for(&self, key: &str) -> Duration {
         self.with(key, |times| times.too_many.get_or_insert_with(Instant::now).elapsed())
     }
 
-    /// True once in a while: what a look does about a job is not done by every look. A job that is held under another's key is
-    /// known by both.
+    /// Returns true at most once per interval, so that not every poll acts on the job. A held duplicate is
+    /// identified by its key and its number.
     pub(crate) fn is_due(&self, key: &str, every: Duration) -> bool {
         self.with(key, |times| {
             let due = times.acted.is_none_or(|at| at.elapsed() >= every);

@@ -1,5 +1,5 @@
-//! What a job left for its client: the ends of its logs, its result and its artifacts, and in words what of that cannot be read. It must
-//! not judge how the job ended.
+//! Reads the output of a job for the client: the ends of its logs, its result and its artifacts, and messages
+//! about what cannot be read. It must not judge how the job ended.
 
 use std::io;
 use std::path::Path;
@@ -11,26 +11,26 @@ use crate::folder::{Folder, Stream, read_open};
 use crate::plan::Plan;
 use crate::{artifacts, disk, log};
 
-/// The most bytes of a result's file.
+/// Maximum size of the result file in bytes.
 const RESULT_BYTES: u64 = 1024 * 1024;
 
-/// The most bytes of each log in the result of a job that succeeded.
+/// Maximum number of bytes of each log in the result of a successful job.
 pub(crate) const LOG_BYTES: usize = 4 * 1024;
 
-/// And of one that did not: its text stays below 2 KiB.
+/// The same for a failed job, whose text stays below 2 KiB.
 pub(crate) const FAILED_LOG_BYTES: usize = 600;
 
-/// What was read of it so far.
+/// The output that was read so far.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     logs: Vec<Content>,
     notes: Vec<String>,
-    /// What cannot be read at the moment, because its file system's server is away.
+    /// What cannot be read at the moment, because the server of its file system is unavailable.
     pub(crate) later: Option<String>,
 }
 
 impl Left {
-    /// Reads the end of a log, of at most so many bytes.
+    /// Reads at most `most` bytes from the end of a log.
     pub(crate) fn log(&mut self, folder: &Folder, stream: Stream, task: Option<u32>, most: usize) {
         let what = match stream {
             Stream::Out => "standard output",
@@ -48,8 +48,9 @@ impl Left {
         }
     }
 
-    /// Looks whether the folder in which the script ran is there, for what is read of it. One on another file system than ours was there
-    /// as the job was submitted: after this machine began anew, it may not be mounted yet.
+    /// Checks that the folder in which the script ran exists, if anything is read from it. A folder on
+    /// another file system existed at the submission. After a reboot of this machine, it may not be mounted
+    /// yet.
     pub(crate) fn finds_root(&mut self, plan: &Plan, folder: &Folder) -> bool {
         let is_ours = plan.root.starts_with(folder.path());
         if is_ours || (plan.result.is_none() && plan.artifacts.is_empty()) {
@@ -58,7 +59,7 @@ impl Left {
         disk::at(&plan.root);
         let error = match std::fs::metadata(&plan.root) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => e,
-            // What else is wrong with it is told of what is read there.
+            // Reading from the folder reports any other error.
             _ => return true,
         };
         let shown = plan.root.display();
@@ -69,7 +70,7 @@ impl Left {
         false
     }
 
-    /// Reads the result that the script wrote; `None` if it wrote none.
+    /// Reads the result file of the script. Returns `None` if there is no valid one.
     pub(crate) fn result(&mut self, plan: &Plan, name: &str) -> Option<Value> {
         let read = || {
             let Some(file) = artifacts::open_within(plan, name)? else { return Ok(None) };
@@ -101,7 +102,7 @@ impl Left {
         found.artifacts
     }
 
-    /// All that was read, and what could not be.
+    /// Returns all logs that were read, and the messages about what could not be read.
     pub(crate) fn into_content(mut self) -> Vec<Content> {
         if !self.notes.is_empty() {
             self.logs.push(Content::text(self.notes.join("\n")));

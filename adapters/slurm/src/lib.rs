@@ -1,9 +1,11 @@
-//! `kind = "slurm"`: each job is a batch job of a Slurm cluster, held until it is recorded in its folder on the shared file system and
-//! then released. The jobs are Slurm's, which is why they outlive the server. README.md says what is promised.
+//! `kind = "slurm"`: each job is a batch job of a Slurm cluster. It is submitted held, recorded in its folder
+//! on the shared file system, and then released. Slurm runs the jobs, so they outlive the server. README.md
+//! describes the guarantees.
 //!
-//! A call becomes an `order`, which `start` submits; a `wrapper.sh` runs the script once and writes how it ended into the job's
-//! `folder`; a `look` puts together what the queue, the accounting and the folder say (`fate`, `result`). The `driver`
-//! alone talks to Slurm. It must know nothing of the server but the sdk.
+//! A call becomes an `order`, which `start` submits. `wrapper.sh` runs the script once and writes its exit
+//! status into the job's `folder`. A poll (`look`) combines the queue, the accounting database and the folder
+//! (`fate`, `result`). Only the `driver` talks to Slurm. The crate must know nothing of the server but the
+//! sdk.
 
 mod after;
 mod amount;
@@ -73,7 +75,7 @@ pub use config::{
 pub use discovery::Discover;
 pub use environment::VariableName;
 
-/// The adapter.
+/// The Slurm adapter.
 #[derive(Debug)]
 pub struct Slurm;
 

@@ -1,4 +1,4 @@
-//! What is told of a job that waits or runs. Pure.
+//! Builds the observation of a pending or running job. Pure.
 
 use jiff::tz::TimeZone;
 use serde_json::json;
@@ -11,10 +11,10 @@ use crate::reason;
 use crate::state::{Phase, State};
 use crate::tally::Tally;
 
-/// The question that a job asks which waits for an approval.
+/// The question of a job that waits for an approval.
 pub(crate) const APPROVAL: &str = "approval";
 
-/// A job that is held until somebody approves.
+/// Returns the observation of a job that is held until it is approved.
 pub(crate) fn asking(words: &str) -> Observation {
     let form = json!({
         "type": "object",
@@ -26,12 +26,12 @@ pub(crate) fn asking(words: &str) -> Observation {
     seen
 }
 
-/// True if a place in the queue says something about it.
+/// Returns true if the job's position in the queue is meaningful.
 pub(crate) fn has_position(row: &Row) -> bool {
     row.state == State::Pending && matches!(row.reason.as_str(), "Priority" | "Resources" | "None")
 }
 
-/// What is told of a job by its rows, and of an array by what was seen of it before.
+/// Returns the observation of a job from its queue rows; for an array, also from earlier polls.
 pub(crate) fn told(plan: &Plan, rows: &[Row], position: Option<usize>, tally: &mut Tally) -> Observation {
     match plan.tasks() {
         Some(tasks) => array(tasks.len(), rows, position, tally),
@@ -42,8 +42,8 @@ pub(crate) fn told(plan: &Plan, rows: &[Row], position: Option<usize>, tally: &m
     }
 }
 
-/// Says of how many scripts Slurm shows as running, and has for a while, that have not begun: a controller that crashed can show such
-/// until the job's time limit.
+/// Adds the number of scripts that Slurm has shown as running for a while but that have not begun. After a
+/// crash, a controller can show such jobs until their time limits.
 pub(crate) fn with_not_begun(mut seen: Observation, plan: &Plan, count: usize) -> Observation {
     let words = match (count, plan.array.is_some()) {
         (0, _) => return seen,
@@ -54,7 +54,7 @@ pub(crate) fn with_not_begun(mut seen: Observation, plan: &Plan, count: usize) -
     seen.with_message(message)
 }
 
-/// Says why a job was put back into the queue, where that is known.
+/// Adds why a job was requeued, if that is known.
 pub(crate) fn with_preempted(mut seen: Observation, preempted: bool) -> Observation {
     if preempted {
         seen.message =
@@ -116,7 +116,8 @@ fn times(count: u32) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
-/// Counts of an array: "61 of 200 done, 2 failed, 10 running, 129 waiting (waiting for resources)".
+/// Counts the tasks of an array: "61 of 200 done, 2 of them failed, 10 running, 129 pending (waiting for
+/// resources)".
 fn array(total: usize, rows: &[Row], position: Option<usize>, tally: &mut Tally) -> Observation {
     let count =
         |wanted: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| wanted(row)).map(Row::count).sum::<usize>();
@@ -125,7 +126,7 @@ fn array(total: usize, rows: &[Row], position: Option<usize>, tally: &mut Tally)
         None => count(&|row| row.state.phase() == Phase::Waiting),
     };
     let running = count(&|row| row.state.phase() == Phase::Running);
-    // Those that have left the queue have ended.
+    // Tasks that have left the queue have ended.
     let done = total.saturating_sub(waiting_tasks + running);
     let failed = tally.failed();
     let job = rows.first().map_or_else(String::new, |row| format!("job {}: ", row.job));
@@ -151,7 +152,7 @@ fn array(total: usize, rows: &[Row], position: Option<usize>, tally: &mut Tally)
     seen
 }
 
-/// What a job says by its comment: `progress=2/3`, `progress=40%` or `progress=0.4`, and whatever stands behind it.
+/// Parses a job's comment: `progress=2/3`, `progress=40%` or `progress=0.4`, and the text after it.
 pub(crate) fn comment(text: &str) -> (Option<Progress>, Option<String>) {
     let text = text.trim();
     let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -179,7 +180,7 @@ fn progress(text: &str) -> Option<Progress> {
     }
 }
 
-/// A moment for people, to the minute, in UTC.
+/// Formats a time for people, to the minute, in UTC.
 fn clock(moment: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(moment.as_millis()) {
         Ok(moment) => moment.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M UTC").to_string(),
@@ -280,7 +281,7 @@ mod tests {
         let (run, failed) =
             (row(Tasks::One(1), State::Running, "None"), row(Tasks::One(0), State::Failed, ""));
         seen(&[waits.clone(), run.clone(), failed]);
-        // The controller has forgotten the one that failed.
+        // The controller has forgotten the failed task.
         let (message, done) = seen(&[waits, run]);
         let words = "job 7: 1 of 200 done, 1 of them failed, 1 running, 198 pending (waiting for resources)";
         assert_eq!((message.as_str(), done), (words, 1.0));

@@ -1,4 +1,4 @@
-//! What jobs print, read from the end of their files while they are written. It must not hold a whole log in memory.
+//! Reads the ends of job logs while they are being written. It must not keep a whole log in memory.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,20 +12,20 @@ use crate::disk::{self, Steps};
 use crate::folder::{Folder, PLAN, Stream, open_regular};
 use crate::plan::Plan;
 
-/// The most of a log that is searched, from its end.
+/// Maximum number of bytes that are searched, from the end of a log.
 const SEARCHED: u64 = 256 * 1024 * 1024;
 
-/// The most tasks of an array whose logs are read at once: those that printed last.
+/// Maximum number of an array's logs that are read at once: the most recently written ones.
 const TASKS: usize = 20;
 
-/// The most files whose lengths are looked at to see whether anything was printed.
+/// Maximum number of files whose sizes are added up to detect new output.
 const COUNTED: usize = 400;
 
-/// The end of a file, cut at a line start. A file that is not there is empty.
+/// Reads the end of a file, cut at a line start. A missing file is empty.
 pub(crate) fn tail(path: &Path, most: usize) -> io::Result<LogText> {
     let Some((mut file, size)) = open(path)? else { return Ok(LogText::default()) };
     let most = most as u64;
-    // One byte more tells whether the cut is at a line start.
+    // One additional byte shows whether the cut is at a line start.
     let from = size.saturating_sub(most.saturating_add(1));
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) fn tail(path: &Path, most: usize) -> io::Result<LogText> {
     Ok(LogText { text: fitting(String::from_utf8_lossy(&bytes).into_owned(), most), cut })
 }
 
-/// The last lines that hold some words, in upper or lower case.
+/// Returns the last lines that contain some words, ignoring case.
 fn search(path: &Path, words: &str, most: usize) -> io::Result<LogText> {
     let Some((mut file, size)) = open(path)? else { return Ok(LogText::default()) };
     let from = size.saturating_sub(SEARCHED);
@@ -49,7 +49,7 @@ fn search(path: &Path, words: &str, most: usize) -> io::Result<LogText> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        // A line without an end is not worth more memory than a page.
+        // A very long line is processed in parts, to limit the memory.
         let read = reader.by_ref().take(64 * 1024).read_until(b'\n', &mut line)?;
         if read == 0 {
             break;
@@ -80,7 +80,7 @@ fn open(path: &Path) -> io::Result<Option<(File, u64)>> {
     }
 }
 
-/// What was not UTF-8 has become longer, so that the end may have to be cut again.
+/// Cuts the text again if needed: invalid UTF-8 becomes longer when it is replaced.
 fn fitting(text: String, most: u64) -> String {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     if text.len() <= most {
@@ -90,7 +90,7 @@ fn fitting(text: String, most: u64) -> String {
     text[from..].find('\n').map_or_else(String::new, |at| text[from + at + 1..].to_owned())
 }
 
-/// How many bytes a job has printed by now, unless it has more files than are worth a look at each of them.
+/// Returns how many bytes a job has printed, unless it has too many files to check each of them.
 pub(crate) fn printed(folder: &Folder) -> Option<u64> {
     let logs = folder.file("logs");
     disk::at(&logs);
@@ -99,21 +99,21 @@ pub(crate) fn printed(folder: &Folder) -> Option<u64> {
         if number >= COUNTED {
             return None;
         }
-        // One after the other they can take long, and none of them hangs.
+        // Together the files can take long, although none of them hangs.
         disk::at(&entry.path());
         printed += entry.metadata().map_or(0, |metadata| metadata.len());
     }
     Some(printed)
 }
 
-/// The logs of a job: each file with its title. That of a job that prints to one file alone has none.
+/// Returns the logs of a job, each with its title. A single log has no title.
 fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBuf)> {
     let size = |path: &Path| {
         disk::at(path);
         std::fs::metadata(path).map_or(0, |metadata| metadata.len())
     };
     if plan.is_none_or(|plan| plan.array.is_none()) {
-        // What is printed as it should be is last, as it is most of what is followed.
+        // Standard output is last, since it is usually the one being followed.
         let (err, out) = (folder.log(Stream::Err, None), folder.log(Stream::Out, None));
         return match (size(&err), size(&out)) {
             (0, _) => vec![(String::new(), out)],
@@ -134,7 +134,7 @@ fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBu
         let stream = if stream == "err" { "standard error" } else { "standard output" };
         Some((metadata.modified().ok()?, format!("--- task {task}, {stream} ---\n"), entry.path()))
     });
-    // Only the last are kept, since scripts can make any number of files there.
+    // Keeps only the last ones, since scripts can create any number of files there.
     let mut found = BTreeSet::new();
     for entry in entries {
         found.insert(entry);

@@ -1,5 +1,6 @@
-//! A look at many jobs: one squeue answers for all that wait or run; for those that have left it, one sacct and what their folders
-//! hold. How a job ended is written down once, so that it is seen the same ever after.
+//! A poll of many jobs. One squeue call returns all pending and running jobs. For jobs that have left the
+//! queue, one sacct call and their folders provide the rest. The end of a job is stored once, so that it
+//! never changes afterwards.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -24,7 +25,7 @@ use crate::start::{unreadable, unwritable};
 use crate::unix::name_of;
 use crate::watch::{Heard, Need, Queue};
 
-/// How long after something was done about a job it counts as young.
+/// How long a job counts as young after this process changed it.
 const YOUNG: Duration = Duration::from_secs(60);
 
 impl Slurm {
@@ -47,7 +48,7 @@ impl Slurm {
             Err(error) => Err(error),
             Ok(None) => Ok(Observation::new(JobState::Gone).with_message("it is no job of this backend")),
             Ok(Some(_)) => match answers.get(job.handle.as_str()) {
-                // The same handle may be asked for twice.
+                // The same handle may occur twice.
                 Some(Ok(seen)) => Ok(seen.clone()),
                 _ => answers
                     .remove(job.handle.as_str())
@@ -61,7 +62,8 @@ impl Slurm {
         if places.is_empty() {
             return Ok(Vec::new());
         }
-        // Whether there is an accounting is learned here if the cluster was away at the start.
+        // If the cluster was unreachable at the start, this call learns whether it has an accounting
+        // database.
         self.cluster().await?;
         self.folder_is_made().await?;
         let mut cases = self.cases(places).await?;
@@ -98,7 +100,7 @@ impl Slurm {
         self.known.touched(key).is_some_and(|at| at.elapsed() < YOUNG)
     }
 
-    /// True if a look that began then must have seen what this process did last about the job.
+    /// Returns true if a poll that started at `began` includes this process's last change of the job.
     fn is_seen_since(&self, key: &str, began: Instant) -> bool {
         self.known.touched(key).is_none_or(|touched| touched < began)
     }
@@ -149,12 +151,13 @@ impl Slurm {
                 false => over.push(async { (name, self.over(case, began).await) }),
             }
         }
-        // Side by side: where a folder of the user's hangs, one is waited for no longer than all of them.
+        // The jobs are concluded concurrently: if users' folders hang, all of them together take no longer
+        // than one.
         answers.extend(stream::iter(over).buffered(AT_ONCE).collect::<Vec<_>>().await);
         Ok(answers)
     }
 
-    /// One that waits or runs. One that waits for its release, which failed before, is released.
+    /// Observes a pending or running job. Releases a job that is still held because its release failed.
     async fn alive(&self, case: &Case, position: Option<usize>) -> Observation {
         let key = &case.place.key;
         self.known.goes_on(key);
@@ -167,7 +170,7 @@ impl Slurm {
             return live::with_preempted(seen, case.preempted == Some(true));
         };
         if marks.facts.cancelled && self.known.is_due(key, TRY_EVERY) {
-            // A controller that crashed has forgotten that. If this fails, a look a while later tries again.
+            // A controller that crashed has lost the cancellation. If this fails, a later poll tries again.
             drop(self.driver.cancel(case.place.job, key).await);
         }
         let may_go = marks.may_go && !marks.facts.cancelled && self.known.is_due(key, TRY_EVERY);
@@ -180,7 +183,7 @@ impl Slurm {
         }
     }
 
-    /// One of which nothing waits or runs any more.
+    /// Observes a job without pending or running parts.
     async fn over(&self, case: Case, began: Instant) -> Result<Observation> {
         let key = case.place.key.clone();
         let Some(mut marks) = case.marks else {
@@ -194,7 +197,7 @@ impl Slurm {
             return Ok(Observation::new(JobState::Gone)
                 .with_message("Slurm does not know the job, and it left no folder"));
         };
-        // A look from before the job was submitted says nothing of it.
+        // A poll from before the submission knows nothing of the job.
         if case.rows.is_empty() && !self.is_seen_since(&key, began) {
             return Ok(Observation::new(JobState::Queued).with_message("submitted"));
         }
@@ -202,7 +205,7 @@ impl Slurm {
             self.known.over_for(&key);
             return Ok(reading(read));
         }
-        // While the folder does not answer, the job's nodes cannot write into it either.
+        // While the folder hangs, the job's nodes cannot write into it either.
         marks.facts.over_for = self.known.over_for(&key).min(self.disks.jobs.answers_for());
         if marks.facts.accounting != Accounting::NotAsked {
             marks.facts.asked_for = self.known.asked_for(&key);
@@ -237,7 +240,7 @@ impl Slurm {
     }
 }
 
-/// Concludes how a job ended. Whose the numbers of users are is looked up first, which can take its time.
+/// Concludes how a job ended. First resolves the uids of users to names, which can take a while.
 fn concluded(plan: &Plan, facts: &mut Facts, folder: &Folder, job: JobId, patience: Duration) -> Conclusion {
     let by = facts.records.iter().filter_map(|record| match record.cancelled_by {
         By::User(number) => Some(number),
@@ -248,7 +251,7 @@ fn concluded(plan: &Plan, facts: &mut Facts, folder: &Folder, job: JobId, patien
     result::conclude(plan, facts, folder, job, patience)
 }
 
-/// Sees to it that these runs never begin. False if one has begun after all.
+/// Closes the fences of these runs, so that they never begin. Returns false if one has begun.
 fn shut(folder: &Folder, runs: Vec<Run>) -> Result<bool> {
     for run in runs {
         if !folder.shut(run).map_err(|e| unwritable(folder, e))? {
@@ -258,18 +261,18 @@ fn shut(folder: &Folder, runs: Vec<Run>) -> Result<bool> {
     Ok(true)
 }
 
-/// An array that has ended, and of which it has been read how so many tasks did.
+/// Returns the observation of an ended array while its end markers are being read.
 fn reading(read: usize) -> Observation {
     let words = format!("it has ended; how its tasks ended is being read, {read} so far");
     Observation::new(JobState::Running).with_message(words)
 }
 
-/// One that began as it was given up.
+/// Returns the observation of a job that began just before it was declared lost.
 fn beginning() -> Observation {
     Observation::new(JobState::Running).with_message("it has begun")
 }
 
-/// Writes down how a job ended, unless somebody was first: then that is how it ended.
+/// Stores how a job ended, and returns the stored end. If another process stored one first, that one counts.
 fn keep(folder: &Folder, observation: &Observation) -> Result<Observation> {
     let text = serde_json::to_vec(observation)
         .map_err(|e| Error::unavailable("the end cannot be written").caused_by(e))?;

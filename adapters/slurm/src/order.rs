@@ -1,5 +1,5 @@
-//! What a call becomes: a submission, and the files that the job finds in its folder. Everything is checked before anything is
-//! written, and nothing of a caller's becomes part of a script but as one quoted word.
+//! Turns a call into a submission and the files of the job's folder. Everything is validated before anything
+//! is written. Text of a caller enters a script only as one quoted word.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,22 +21,22 @@ use crate::root::root;
 use crate::wrapper::wrapper;
 use crate::{directives, folder, settings};
 
-/// The size over which a file is no artifact, unless the target says otherwise.
+/// Default maximum size of an artifact in bytes.
 const ARTIFACT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The largest script that is read, in bytes: Slurm takes 4 MB (`max_script_size`) unless its config says otherwise.
+/// Maximum size of a script in bytes. Slurm's default limit is 4 MB (`max_script_size`).
 const LARGEST_SCRIPT: u64 = 16 * 1024 * 1024;
 
-/// What is to be written into the job's folder, and submitted.
+/// The files to write into the job's folder, and the submission.
 pub(crate) struct Order {
     pub(crate) plan: Plan,
     pub(crate) submission: Submission,
     pub(crate) files: Vec<(String, Vec<u8>, u32)>,
-    /// Files of the caller's that are copied: from where, to which name.
+    /// Files of the caller to copy: the source and the new name.
     pub(crate) copies: Vec<(SourceFile, String)>,
 }
 
-/// The target of a job.
+/// Parses the target of a job.
 pub(crate) fn target(job: &JobSpec) -> Result<Target> {
     Target::deserialize(&job.target)
         .map_err(|e| Error::config(format!("the tool's target is not understood: {e}")))
@@ -83,7 +83,7 @@ impl Order {
             0o600,
         ));
         let mut environment = environment(job, target, setup, &templates, &context, folder)?;
-        // Many scripts begin with a `cd` to it; where the server happens to run is nothing to them.
+        // Many scripts begin with a `cd` to it. The server's working directory means nothing to them.
         environment.insert("SLURM_SUBMIT_DIR".to_owned(), text(&root)?);
         let words = match &target.array {
             Some(_) => Vec::new(),
@@ -120,10 +120,10 @@ impl Order {
         Ok(Self { plan, submission, files, copies })
     }
 
-    /// Has it begin after another job, if there is one to wait for.
+    /// Adds the dependency on another job, if there is one.
     pub(crate) fn come_after(&mut self, dependency: Option<String>) {
         let Some(dependency) = dependency else { return };
-        // One that can never begin would wait for ever.
+        // A job whose dependency can never be satisfied would wait forever.
         for (name, value) in [("dependency", dependency), ("kill-on-invalid-dep", "yes".to_owned())] {
             self.plan.asked.insert(name.to_owned(), value.clone());
             self.submission.options.insert(name.to_owned(), Some(value));
@@ -138,7 +138,7 @@ fn submission(
     plan: &Plan,
     options: Options,
 ) -> Result<Submission> {
-    // What the script leaves there is for us to read, and to remove some day.
+    // We must be able to read and later remove what the script leaves there.
     let shared = plan.user.is_some() && plan.root == folder.work();
     let script = wrapper(&text(folder.path())?, target.requeue, shared, target.array.is_some());
     let in_array = options.contains_key("array");
@@ -158,10 +158,10 @@ fn submission(
     })
 }
 
-/// The comment of a job that has said nothing yet.
+/// The initial comment of a job.
 pub(crate) const OURS_COMMENT: &str = "taskbridge";
 
-/// The elements of the list that an array is made of.
+/// Returns the list that becomes an array. Rejected if its length is not allowed.
 fn elements<'a>(
     arguments: &'a Map<String, Value>,
     array: &Array,
@@ -179,7 +179,7 @@ fn elements<'a>(
     Ok(elements)
 }
 
-/// A line for each task: its element, and the script's arguments.
+/// Renders one line per task: its element and the script's arguments.
 fn tasks(
     target: &Target,
     arguments: &Map<String, Value>,
@@ -222,7 +222,7 @@ fn environment(
             variables.insert(name.to_owned(), value);
         }
     }
-    // What the config says of these stands.
+    // The config's values take precedence.
     for (name, value) in job.trace.iter().flat_map(Trace::variables) {
         variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
     }
@@ -231,13 +231,13 @@ fn environment(
     Ok(variables)
 }
 
-/// Reads a script, which the config names: its path may be a link.
+/// Reads a script. The config names it, so its path may be a symbolic link.
 pub(crate) fn read_script(path: &Path) -> io::Result<String> {
     let bytes = folder::read_open(File::open(path)?, path, LARGEST_SCRIPT)?;
     String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
-/// What the wrapper reads before it runs the script.
+/// Returns the file that the wrapper reads before it runs the script.
 fn parameters_file(environment: &BTreeMap<String, String>, words: &[String]) -> Vec<u8> {
     let mut lines = String::new();
     for (name, value) in environment {
@@ -248,7 +248,7 @@ fn parameters_file(environment: &BTreeMap<String, String>, words: &[String]) -> 
     lines.into_bytes()
 }
 
-/// Puts a path in place of every argument that is a file, and collects the files that have yet to be written.
+/// Replaces every argument that is a file by a path, and collects the files to write and to copy.
 fn stage(
     job: &JobSpec,
     folder: &Folder,

@@ -1,10 +1,10 @@
-//! Patterns of names and paths: `*` and `?` within a part, `**` for any folders. Pure.
+//! Matching of names and paths: `*` and `?` within a part, `**` for any folders. Pure.
 
-/// True if a text fits a pattern in which `*` stands for any text and `?` for one character.
+/// Returns true if a text matches a pattern in which `*` is any text and `?` one character.
 pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
-    // Where the last `*` was, and how much of the text it stood for so far.
+    // The position of the last `*`, and the end of the text that it matches so far.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
@@ -27,10 +27,11 @@ pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-/// True if a relative path fits a pattern part by part; `**` stands for any number of folders, none included.
+/// Returns true if a relative path matches a pattern part by part; `**` is any number of folders, including
+/// none.
 pub(crate) fn fits_path(pattern: &str, path: &str) -> bool {
     let (pattern, path): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), path.split('/').collect());
-    // For each part of the pattern, which beginnings of the path it and those before it fit.
+    // Which prefixes of the path match the pattern's parts so far.
     let mut reached = vec![false; path.len() + 1];
     reached[0] = true;
     for part in pattern {
@@ -47,7 +48,8 @@ pub(crate) fn fits_path(pattern: &str, path: &str) -> bool {
     reached[path.len()]
 }
 
-/// What is wrong with a pattern of paths, or with the path of one file: it must stay where it is.
+/// Returns the problem of a path pattern or a file path, if any. It must stay within the folder in which the
+/// script runs.
 pub(crate) fn wrong_path(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();
     match () {

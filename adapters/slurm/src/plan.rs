@@ -1,5 +1,5 @@
-//! What is to be known of a job after its start: written into its folder before it is submitted, since a handle says no more than
-//! which job it is. Plain data.
+//! The facts about a job that are needed after its start. They are written into its folder before the
+//! submission, since the handle only identifies the job. Plain data.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,33 +12,33 @@ use crate::driver::JobId;
 use crate::indices;
 use crate::unix::UnixUser;
 
-/// What a job's folder says of it.
+/// The description of a job in its folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// The tasks of an array, as Slurm writes them.
+    /// The tasks of an array, in Slurm's notation.
     pub(crate) array: Option<String>,
-    /// What was asked of Slurm, by the names of sbatch's options.
+    /// The requested options, by their sbatch names.
     pub(crate) asked: BTreeMap<String, String>,
-    /// The parameters that said so.
+    /// The parameters that set those options.
     pub(crate) parameters: BTreeMap<String, String>,
     /// The folder in which the script runs.
     pub(crate) root: PathBuf,
-    /// The file of the result, within it.
+    /// The result file, relative to that folder.
     pub(crate) result: Option<String>,
     /// The patterns of the artifacts.
     pub(crate) artifacts: Vec<String>,
     pub(crate) max_artifact_bytes: u64,
     pub(crate) requeue: bool,
-    /// What somebody must approve before the job begins.
+    /// The question of the approval that the job needs before it begins.
     pub(crate) approval: Option<String>,
-    /// The Unix user whose job it is, if it is not our own.
+    /// The Unix user that the job runs as, if it is not our own user.
     #[serde(default)]
     pub(crate) user: Option<UnixUser>,
-    /// The job that is followed and was submitted by somebody else.
+    /// The job that this one follows. It was submitted elsewhere.
     pub(crate) attached: Option<Attached>,
 }
 
-/// A job of somebody else's.
+/// A job that was submitted elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attached {
     pub(crate) job: JobId,
@@ -47,13 +47,13 @@ pub(crate) struct Attached {
 }
 
 impl Plan {
-    /// The tasks of the array, if it is one.
+    /// Returns the tasks of the array, if it is one.
     pub(crate) fn tasks(&self) -> Option<Vec<u32>> {
         self.array.as_deref().and_then(indices::parse)
     }
 
-    /// True if it is the job of this user, or without one our own. Who somebody is does not depend on the group that we share with
-    /// them.
+    /// Returns true if it is the job of this user, or of our own user for `None`. The shared group does not
+    /// matter.
     pub(crate) fn is_of(&self, user: Option<&UnixUser>) -> bool {
         let who = |user: &UnixUser| (user.name.clone(), user.number);
         self.user.as_ref().map(who) == user.map(who)

@@ -1,5 +1,5 @@
-//! The one question that a job asks: whether it may begin. Until it is answered, the job is held. The first answer stands in the
-//! job's folder.
+//! The only question of a job: whether it may begin. The job is held until it is answered. The first answer
+//! is stored in the job's folder.
 
 use std::time::Duration;
 
@@ -41,8 +41,9 @@ impl Questions for Slurm {
                 return Ok(Taken::TooLate);
             }
         }
-        // The answer stands; handing it on once more is harmless. But a release goes by the job's number alone, which after a crash of
-        // the controller can be another's: only what was just seen to be held under our key is released.
+        // The answer is stored, and acting on it again is harmless. But a release uses only the job's number,
+        // which can belong to another job after a crash of the controller. So only a job that was just seen
+        // held under our key is released.
         match (word == YES, asks) {
             (true, true) => self.let_go(&place.key, place.job).await?,
             (true, false) => {}
@@ -51,7 +52,7 @@ impl Questions for Slurm {
         Ok(Taken::Accepted)
     }
 
-    /// A job asks one question in its life, also if it is held again later.
+    /// Returns the maximum, since a job has only one question, even if it is held again later.
     fn list_lag(&self) -> Duration {
         Duration::MAX
     }
@@ -67,7 +68,7 @@ impl Slurm {
         self.disks.jobs.run(move || folder.read(ANSWER).map_err(|e| unreadable(&folder, e))).await?
     }
 
-    /// True if the job is held and waits for an approval.
+    /// Returns true if the job is held and waits for an approval.
     async fn asks(&self, place: &Place) -> Result<bool> {
         let folder = self.folder(&place.key);
         let waits = self
@@ -109,7 +110,7 @@ mod tests {
         let taken = async || slurm.answer(&handle, APPROVAL, &yes()).await.unwrap();
         assert_eq!(taken().await, Taken::Accepted);
         assert_eq!(std::mem::take(&mut fake.knows().released), [7]);
-        // The release was lost, and is made again.
+        // The release was lost, and is repeated.
         assert_eq!(taken().await, Taken::Accepted);
         assert_eq!(std::mem::take(&mut fake.knows().released), [7]);
         fake.knows().rows = vec![held(7, "tb-other")];

@@ -1,14 +1,14 @@
-//! Texts as shells read them back: each quoted text is exactly one word, whatever it holds. It must not know what the
-//! words are for.
+//! Quotes text for shells: each quoted text is exactly one word, whatever it contains. It must not know what
+//! the words are for.
 
 use std::fmt::Write as _;
 
-/// One word for any POSIX shell.
+/// Quotes text as one word for any POSIX shell.
 pub(crate) fn word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// One word for bash that never spans a line: `$'..'`, in which a line break is written as `\n`.
+/// Quotes text as one word for bash on a single line: `$'..'`, in which a line break is written as `\n`.
 pub(crate) fn line_word(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 3);
     quoted.push_str("$'");
@@ -17,7 +17,7 @@ pub(crate) fn line_word(text: &str) -> String {
             '\\' => quoted.push_str(r"\\"),
             '\'' => quoted.push_str(r"\'"),
             '\n' => quoted.push_str(r"\n"),
-            // Three digits, so that a digit behind them is not read with them.
+            // Always three digits, so that a following digit is not part of the escape.
             c if c.is_ascii_control() => write!(quoted, "\\{:03o}", u32::from(c)).unwrap_or_default(),
             c => quoted.push(c),
         }
@@ -26,7 +26,7 @@ pub(crate) fn line_word(text: &str) -> String {
     quoted
 }
 
-/// The line by which bash has these words as its own arguments.
+/// Returns the bash command that sets these words as positional parameters.
 pub(crate) fn set(words: &[String]) -> String {
     let mut line = "set --".to_owned();
     for word in words {
@@ -61,7 +61,7 @@ mod tests {
         "ä€😀\u{200b}",
     ];
 
-    /// What bash makes of words, each followed by a byte that no text holds.
+    /// Returns the words as bash reads them. The separator is a byte that no text contains.
     fn read_by_bash(words: &[String]) -> Vec<String> {
         let script = format!("printf '%s\\0' {}", words.join(" "));
         let printed = Command::new("bash").args(["--noprofile", "--norc", "-c", &script]).output().unwrap();

@@ -1,5 +1,5 @@
-//! What a look reads of the jobs' folders. A slow file system makes it take several looks, each of which goes on where the last one
-//! stopped.
+//! Reads the jobs' folders during a poll. On a slow file system this takes several polls. Each one continues
+//! where the last one stopped.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::plan::Plan;
 use crate::start::unreadable;
 use crate::turns::{Turn, each};
 
-/// For how long Slurm may show a job as running whose scripts have all ended. A controller that crashed as one ended can do so until
-/// the job's time limit.
+/// How long Slurm may show a job as running whose scripts have all ended. A controller that crashed at such
+/// an end can do so until the job's time limit.
 pub(crate) const SHOWN_WITHIN: Duration = Duration::from_secs(45);
 
 impl Slurm {
-    /// The jobs with their plans, which are read once.
+    /// Returns the jobs with their plans. A plan is read once.
     pub(crate) async fn cases(&self, places: Vec<(Place, bool)>) -> Result<Vec<Case>> {
         let mut cases: Vec<Case> = places
             .into_iter()
@@ -45,7 +45,7 @@ impl Slurm {
         let mut hangs = None;
         for turn in each(&self.disks.jobs, unread, self.reading_time(), read).await {
             match turn {
-                // The job of another user is none of ours.
+                // A job of another user is not ours.
                 Turn::Done((at, Ok(plan))) => {
                     let case = &mut cases[at];
                     let ours = plan.filter(|plan| plan.is_of(self.setup.user.as_ref()));
@@ -56,11 +56,12 @@ impl Slurm {
                 Turn::Hangs(error) => hangs = Some(error),
             }
         }
-        // What was read is kept; nothing else is tried while the folder hangs.
+        // The plans that were read are kept. Nothing else is attempted while the folder hangs.
         hangs.map_or(Ok(cases), Err)
     }
 
-    /// Reads what the folders hold beside the plans. Those come first that were not reached before.
+    /// Reads what the folders contain in addition to the plans. Jobs that earlier polls did not reach come
+    /// first.
     pub(crate) async fn read_folders(&self, mut cases: Vec<Case>) -> Vec<Case> {
         cases.sort_by_cached_key(|case| self.known.place_in_line(&case.place.key));
         for case in cases.iter_mut().filter(|case| !case.is_alive()) {
@@ -75,7 +76,7 @@ impl Slurm {
         turns.into_iter().zip(bare).map(|(turn, bare)| self.taken(turn, bare)).collect()
     }
 
-    /// Takes jobs whose scripts ended a while ago for ended, whatever Slurm still shows.
+    /// Treats jobs whose scripts ended [`SHOWN_WITHIN`] ago as ended, whatever Slurm shows.
     pub(crate) async fn believe_markers(&self, mut cases: Vec<Case>) -> Vec<Case> {
         for case in &mut cases {
             case.scripts_ended =
@@ -97,7 +98,7 @@ impl Slurm {
         others
     }
 
-    /// Of an array that is over, what earlier looks have read counts.
+    /// Reuses what earlier polls have read of an ended array.
     fn go_on_with(&self, case: &mut Case) {
         if case.plan.as_ref().is_some_and(|plan| plan.array.is_some()) {
             case.runs = Some(self.known.runs(&case.place.key));
@@ -112,7 +113,7 @@ impl Slurm {
             }
             Turn::Later(mut case) => {
                 self.known.wait_in_line(&case.place.key);
-                // What goes on can be told without it.
+                // A running job can be reported without its markers.
                 if case.needs_marks() && case.wrong.is_none() {
                     case.wrong = Some(not_reached(&case.folder));
                 }
@@ -125,7 +126,7 @@ impl Slurm {
         }
     }
 
-    /// For how long one look reads at most, beside what it asks Slurm.
+    /// Returns the maximum time that one poll reads, in addition to its requests to Slurm.
     fn reading_time(&self) -> Duration {
         self.disks.jobs.limit() / 2
     }
@@ -146,7 +147,7 @@ mod tests {
     use crate::fake::Fake;
     use crate::hanging;
 
-    /// A job of which nothing waits or runs any more: an array of so many tasks, or none.
+    /// Creates a job without pending or running parts: an array of this many tasks, or a single job.
     fn ended(slurm: &Slurm, job: u32, tasks: Option<u32>) -> JobHandle {
         let key = format!("tb-{job}");
         let folder = slurm.folder(&key);

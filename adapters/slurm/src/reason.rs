@@ -1,15 +1,15 @@
-//! Why a job waits, in words: the reason codes of squeue. Pure.
+//! Explains why a job is pending, from squeue's reason codes. Pure.
 
-/// What a reason code means, for people. One that is not known is given as it is.
+/// Returns the meaning of a reason code for people. Returns an unknown code unchanged.
 pub(crate) fn in_words(code: &str) -> String {
-    // Limits of associations and qualities of service come in dozens, all named by one scheme.
+    // There are dozens of codes for limits of associations and qualities of service, all named by one scheme.
     if let Some(limit) = code.strip_prefix("Assoc") {
         return format!("a limit of the account is reached ({limit})");
     }
     if let Some(limit) = code.strip_prefix("QOS").filter(|rest| *rest != "NotAllowed") {
         return format!("a limit of the quality of service is reached ({limit})");
     }
-    // It is printed with spaces or without.
+    // Slurm prints it with spaces or with underscores.
     if code.starts_with("Nodes required for job are DOWN")
         || code.starts_with("Nodes_required_for_job_are_DOWN")
     {
@@ -66,7 +66,7 @@ pub(crate) fn in_words(code: &str) -> String {
     words.to_owned()
 }
 
-/// True if a job with this reason will not begin unless somebody does something.
+/// Returns true if a job with this reason does not begin without intervention.
 pub(crate) fn is_stuck(code: &str) -> bool {
     matches!(
         code,

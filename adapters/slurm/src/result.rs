@@ -1,5 +1,5 @@
-//! How a job ended, for the client: whether it did well, why not and what to change, what it used, and what it left. It reads the job's
-//! folder and nothing else.
+//! The result of an ended job for the client: whether it succeeded, why not and what to change, its resource
+//! usage and its output. It reads only what the job left: its logs, result and artifacts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::state::State;
 use crate::table;
 use crate::usage::{self, Usage};
 
-/// What a job left is waited for this long, while the server of its file system is away.
+/// How long to wait for a job's output while the server of its file system is unavailable.
 const READ_WITHIN: Duration = Duration::from_hours(1);
 
-/// The most tasks whose logs are in a result: those that failed.
+/// Maximum number of failed tasks whose logs are in a result.
 const TASK_LOGS: usize = 3;
 
 /// Whether it is known how a job ended.
@@ -30,7 +30,7 @@ pub(crate) enum Conclusion {
     Ended(Observation, Vec<Run>),
 }
 
-/// Concludes from all that is known of a job that nothing waits or runs of any more.
+/// Concludes from the facts about a job without pending or running parts.
 pub(crate) fn conclude(
     plan: &Plan,
     facts: &Facts,
@@ -48,7 +48,7 @@ pub(crate) fn conclude(
             Err(why) => return not_yet(why),
         }
     }
-    // The accounting knows how much memory was used, and who cancelled a job, a moment later.
+    // Memory usage and the user of a cancellation reach the accounting database a moment later.
     let is_of_others = |fate: &Fate| fate.state == Some(State::Cancelled) && !facts.cancelled;
     let accounted = fates
         .values()
@@ -96,7 +96,7 @@ fn not_yet(why: impl Into<String>) -> Conclusion {
     Conclusion::NotYet(Observation::new(JobState::Running).with_message(why))
 }
 
-/// How a job ended, before what it left is read.
+/// How a job ended, before its output is read.
 struct End {
     verdict: Verdict,
     text: String,
@@ -184,7 +184,8 @@ fn array(
     Some(End { verdict: overall, text, advice, summary })
 }
 
-/// Why all tasks of an array are lost. One reason for all, as after a crash of the controller, says more than their number.
+/// Returns why all tasks of an array are lost. A reason common to all, as after a crash of the controller, is
+/// more useful than their number.
 fn all_lost<'a>(verdicts: impl ExactSizeIterator<Item = &'a Verdict>) -> Verdict {
     let total = verdicts.len();
     let reasons: BTreeSet<&str> = verdicts
@@ -233,7 +234,7 @@ fn in_brackets(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" [{name}]") }
 }
 
-/// What to ask for next time, where what was asked for was too little.
+/// Returns what to request next time, if the request was too small.
 fn advice(plan: &Plan, fate: &Fate, verdict: &Verdict, usage: &Usage) -> Option<String> {
     if !matches!(verdict, Verdict::Bad(_)) {
         return None;
@@ -291,7 +292,8 @@ mod tests {
     fn what_cannot_be_read_for_a_while_is_waited_for_and_then_named() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
-        // The kernel gives an I/O error for the first byte of this file, as the file system of a server that is away does.
+        // The kernel returns an I/O error for the first byte of this file, like a file system with an
+        // unreachable server.
         let plan = Plan { root: "/proc/self".into(), result: Some("mem".to_owned()), ..Plan::default() };
         let told = |over_for| {
             let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
@@ -341,7 +343,7 @@ mod tests {
             let output = told(&plan, READ_WITHIN).unwrap();
             assert!(named(&output), "{output:?}");
         }
-        // Nothing of it is to be read, or the script removed a folder of ours.
+        // Nothing needs to be read from it, or the script removed one of our folders.
         assert!(!named(&told(&plan(&root), Duration::ZERO).unwrap()));
         let ours = Plan { result: result.clone(), ..plan(&folder.work()) };
         assert_eq!(told(&ours, Duration::ZERO).unwrap().structured, None);

@@ -1,5 +1,5 @@
-//! Where a script runs. What a caller says of it may choose among what lies below the folder that the config names, and lead nowhere
-//! else.
+//! Decides where a script runs. A caller's values may select something below the folder that the config
+//! names, and nothing outside of it.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::config::Target;
 use crate::disk;
 use crate::folder::Folder;
 
-/// The folder in which the script of a job runs. `named` is what the script itself says.
+/// Returns the folder in which the script of a job runs. `named` is the script's own `--chdir`.
 pub(crate) fn root(
     target: &Target,
     setup: &Setup,
@@ -28,7 +28,7 @@ pub(crate) fn root(
         None => folder.work(),
     };
     disk::at(&root);
-    // What another user may see, we need not.
+    // The job's user may see a folder that we cannot see.
     let is_hidden = setup.user.is_some()
         && std::fs::metadata(&root).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
     if root != folder.work() && !root.is_dir() && !is_hidden {
@@ -37,7 +37,7 @@ pub(crate) fn root(
     Ok(root)
 }
 
-/// What a template gives, unless a caller makes it begin elsewhere or go up from there.
+/// Renders a template. Rejected if an argument makes the path absolute or adds a `..` to it.
 fn rendered(template: &str, templates: &Templates, context: &Context) -> Result<String> {
     const FIELD: &str = "working_dir";
     let path = templates.word(FIELD, template, context)?;

@@ -1,5 +1,5 @@
-//! The runs of an array that is over, as its folder tells of them. There can be thousands, and a look reads as many as it has time for:
-//! the next one reads on. All of it may be lost.
+//! The runs of an ended array, read from its folder. There can be thousands. A poll reads until its deadline,
+//! and the next one continues. All of it may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,27 +9,28 @@ use tokio::time::Instant;
 use crate::end::{End, Run};
 use crate::folder::Folder;
 
-/// What has been read.
+/// What has been read so far.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// How they ended. A marker is put in its place whole, and never changes.
+    /// The ends of the runs. A marker is written atomically and never changes.
     ends: BTreeMap<Run, End>,
-    /// Where something stands that is no marker.
+    /// Runs whose marker is invalid.
     no_ends: BTreeSet<Run>,
-    /// Those without a marker: whether they began themselves, and if so, whether a second one came to their fence.
+    /// Runs without a marker: whether they began themselves, and whether a second run found their fence.
     fences: BTreeMap<Run, Option<bool>>,
 }
 
-/// All of them.
+/// The complete result.
 #[derive(Debug, Default)]
 pub(crate) struct AllRuns {
-    /// Those that began, and whether a second one came to them.
+    /// The runs that began, and whether a second run found their fence.
     pub(crate) ran: BTreeMap<Run, bool>,
     pub(crate) ends: BTreeMap<Run, End>,
 }
 
 impl Runs {
-    /// Reads on until then, and at least one. All of them, once all have been read.
+    /// Continues reading until the deadline, with at least one file. Returns the result once everything has
+    /// been read.
     pub(crate) fn read(&mut self, folder: &Folder, until: Option<Instant>) -> io::Result<Option<AllRuns>> {
         let (fences, markers) = (folder.fences()?, folder.markers()?);
         let mut is_first = true;
@@ -49,7 +50,7 @@ impl Runs {
         }
         let mut ran = BTreeMap::new();
         for (run, fence) in fences {
-            // Whoever wrote down how it ended has put up its fence.
+            // A run with an end marker has created its own fence.
             if self.ends.contains_key(&run) {
                 ran.insert(run, false);
                 continue;
@@ -67,13 +68,13 @@ impl Runs {
                 ran.insert(run, again);
             }
         }
-        // What may change is read anew if it is asked for once more.
+        // Values that may change are read again for the next result.
         self.no_ends.clear();
         self.fences.clear();
         Ok(Some(AllRuns { ran, ends: self.ends.clone() }))
     }
 
-    /// Of how many it has been read how they ended.
+    /// Returns the number of runs whose markers have been read.
     pub(crate) fn count(&self) -> usize {
         self.ends.len() + self.no_ends.len()
     }

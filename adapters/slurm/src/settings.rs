@@ -1,4 +1,4 @@
-//! What is asked of Slurm beside the script: rendered, of the right shape, and within the bounds that the config sets. Pure.
+//! The resources that a job requests: rendered, valid, and within the bounds of the config. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::driver::Options;
 use crate::pattern::fits;
 use crate::{amount, directives};
 
-/// The most of a value that a message shows, in characters.
+/// Maximum number of characters of a value in a message.
 const SHOWN: usize = 80;
 
-/// What stands between names where Slurm takes several: partitions, reservations, features.
+/// The separators between names where Slurm accepts several: partitions, reservations, features.
 const BETWEEN_NAMES: [char; 7] = [',', '&', '|', '(', ')', '[', ']'];
 
-/// What kind of thing a setting is.
+/// The kind of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Name,
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 }
 
 impl Resources {
-    /// Each setting with its field, the option of sbatch that says it, and its kind.
+    /// Returns each setting with its field, its sbatch option, and its kind.
     pub(crate) fn each(&self) -> [(&'static str, &'static str, Kind, Option<&Setting>); 12] {
         [
             ("partition", "partition", Kind::Name, self.partition.as_ref()),
@@ -46,7 +46,7 @@ impl Resources {
 }
 
 impl Kind {
-    /// How much it is, to be held against a bound.
+    /// Returns the amount for the comparison with a bound.
     pub(crate) fn amount(self, text: &str) -> Option<u64> {
         match self {
             Kind::Name => None,
@@ -57,12 +57,12 @@ impl Kind {
         }
     }
 
-    /// Whether Slurm takes zero for all that there is: `--time=0`, `--mem=0`.
+    /// Returns whether zero means everything to Slurm: `--time=0`, `--mem=0`.
     pub(crate) fn zero_is_all(self) -> bool {
         matches!(self, Kind::Time | Kind::Size)
     }
 
-    /// What it must look like.
+    /// Describes the valid values.
     pub(crate) fn form(self) -> &'static str {
         match self {
             Kind::Name => "letters, digits and `_-.,+&|*()[]:@`",
@@ -89,7 +89,7 @@ impl Kind {
         }
     }
 
-    /// As sbatch is told it.
+    /// Formats the value for sbatch.
     fn written(self, text: &str) -> String {
         match (self, amount::time(text)) {
             (Kind::Time, Some(time)) => amount::time_in_words(time),
@@ -103,7 +103,7 @@ fn count(text: &str) -> Option<u64> {
     plain.then(|| text.parse().ok())?.filter(|number| *number > 0)
 }
 
-/// Adds all settings to what is asked for, and notes which parameter said which.
+/// Adds all settings to the options, and records which parameter set which option.
 pub(crate) fn ask(
     resources: &Resources,
     templates: &Templates,
@@ -139,7 +139,7 @@ pub(crate) fn ask(
     Ok(())
 }
 
-/// The first parameter in a template such as `{{ hours }}:00:00`.
+/// Returns the first parameter in a template such as `{{ hours }}:00:00`.
 fn first_name(template: &str) -> Option<&str> {
     let (_, rest) = template.split_once("{{")?;
     let rest = rest.trim_start();
@@ -173,8 +173,8 @@ fn within(field: &str, kind: Kind, text: &str, bounded: &Bounded) -> Result<()> 
     Ok(())
 }
 
-/// Whether a text is one of those allowed. Where Slurm takes several names at once, each of them must be: no `*` stands for what
-/// holds them together.
+/// Returns whether a text is allowed. If Slurm accepts several names at once, each of them must be allowed:
+/// `*` does not match separators.
 fn is_allowed(kind: Kind, text: &str, allowed: &[String]) -> bool {
     let fits_any = |text: &str| allowed.iter().any(|pattern| fits(pattern, text));
     match kind {
@@ -266,7 +266,7 @@ mod tests {
                 assert!(error.contains("no limit at all"), "{zero}: {error}");
             }
         }
-        // Who writes it down means it.
+        // An operator who lists zero explicitly wants it.
         assert!(asked(time(json!({"allowed": ["0", "60"]})), json!({"time": "0"})).is_ok());
         assert!(asked(json!({"time": "0", "memory": 0}), json!({})).is_ok());
     }

@@ -1,5 +1,5 @@
-//! Puts the files that came with a call into the job's folder. A large one can take longer than a call may: it is copied on when the
-//! call has been given up, and the call that is repeated finds it there, or still on its way.
+//! Copies the files of a call into the job's folder. A large file can take longer than the call's timeout.
+//! Copying continues after that, and the repeated call finds the file complete or still being copied.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,13 +19,13 @@ use crate::start::unwritable;
 /// The files that are being copied.
 static UNDER_WAY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// The one copy of a file that is under way.
+/// A guard for the only copy of a file in progress.
 struct Copying(PathBuf);
 
 impl Copying {
     fn begin(target: PathBuf) -> Option<Self> {
         let is_first = UNDER_WAY.lock().insert(target.clone());
-        // Only the one that is first takes it away again.
+        // Only the first copy removes the entry again.
         is_first.then(|| Self(target))
     }
 }
@@ -37,7 +37,7 @@ impl Drop for Copying {
 }
 
 impl Slurm {
-    /// Copies the files of an order that lie elsewhere. It is `Unavailable` while that goes on.
+    /// Copies the order's files from their sources. `Unavailable` while the copy is in progress.
     pub(crate) async fn stage(&self, folder: &Folder, order: &Order) -> Result<()> {
         if order.copies.is_empty() {
             return Ok(());
@@ -45,7 +45,7 @@ impl Slurm {
         let (copies, user, at) = (order.copies.clone(), order.plan.user.clone(), folder.clone());
         let work = self.disks.sources.run(move || {
             at.make(user.as_ref()).map_err(|e| unwritable(&at, e))?;
-            // The job reads them by its group, if it is another user's.
+            // Another user's job reads them through the group.
             let mode = if user.is_some() { 0o640 } else { 0o600 };
             for (from, name) in &copies {
                 if !copy_once(&at, from, name, mode)? {
@@ -58,19 +58,19 @@ impl Slurm {
     }
 }
 
-/// Copies a file unless it is there. False if it is being copied.
+/// Copies a file unless it exists. Returns false if it is already being copied.
 fn copy_once(folder: &Folder, from: &SourceFile, name: &str, mode: u32) -> Result<bool> {
     let target = folder.file(name);
     let Some(_copying) = Copying::begin(target.clone()) else { return Ok(false) };
     disk::at(from.path());
     let source = from.open()?;
     disk::at(&target);
-    // It was put in its place whole, by an earlier attempt at this start.
+    // An earlier attempt of this start has moved it there atomically.
     if fs::symlink_metadata(&target).is_ok_and(|there| there.is_file() && there.len() == source.size()) {
         return Ok(true);
     }
     folder.copy(source, name, mode).map(|()| true).map_err(|e| match e.kind() {
-        // It grew while it was copied.
+        // The file grew while it was copied.
         io::ErrorKind::InvalidData => from.unreadable(e),
         _ => unwritable(folder, e),
     })

@@ -1,5 +1,6 @@
-//! How a job begins: submitted and held, recorded in its folder, and only then released. A job that is not recorded was never
-//! released, so that a start can be repeated: whatever it left behind is held for ever, and is cancelled when it is found.
+//! Starts a job: submits it held, records it in its folder, and only then releases it. An unrecorded job was
+//! never released, so a start can be repeated. Anything that an earlier attempt left stays held, and is
+//! cancelled when it is found.
 
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 
@@ -38,7 +39,7 @@ impl Slurm {
         let after = target.after.clone();
         let order = move || Order::new(&spec, &target, &setup, &at);
         let mut order = self.disks.sources.run(order).await??;
-        // Side by side, so that a start takes no longer than three commands.
+        // Concurrently, so that a start takes no longer than three commands.
         let ((), dependency) = tokio::try_join!(
             async { if job.may_exist { Ok(()) } else { self.refuse_infeasible(&order.submission).await } },
             async {
@@ -61,15 +62,15 @@ impl Slurm {
             .await??;
         let id = match self.driver.submit(&submission).await {
             Ok(id) => id,
-            // A repeated start that fails leaves what is known as it was.
+            // A failed repeated start does not change what is known.
             Err(error) if error.kind() == ErrorKind::Uncertain && job.may_exist => {
                 return Err(Error::unavailable(error.to_string()));
             }
             Err(error) => {
-                // What came with the call is not kept for a job that was refused and never was.
+                // The files of the call are not kept for a job that was refused and never existed.
                 if !job.may_exist && is_refusal(error.kind()) {
                     let folder = self.folder(key);
-                    // Somebody else's start can have taken over, while this one was stopped for a while.
+                    // Another process may have taken over the start while this one was paused.
                     let remove = move || match folder.read(ID) {
                         Ok(None) => std::fs::remove_dir_all(folder.path()),
                         _ => Ok(()),
@@ -83,7 +84,7 @@ impl Slurm {
         self.keep_plan(key, plan);
         let recorded = match self.record(key, id).await {
             Ok(recorded) => recorded,
-            // It is there, held, and must be looked for before another is submitted.
+            // The job exists and is held. It must be found before another one is submitted.
             Err(error) if !job.may_exist => {
                 return Err(Error::uncertain(format!("job {id} was submitted and stays held: {error}")));
             }
@@ -95,7 +96,7 @@ impl Slurm {
         Ok(self.started(&cluster.name, key, recorded))
     }
 
-    /// Looks for a job of this key, recorded or not. It releases nothing.
+    /// Finds a job of this key, recorded or not. Releases nothing.
     pub(crate) async fn look_for(&self, job: &JobSpec) -> Result<Option<Started>> {
         let key = job.key.as_str();
         let cluster = self.cluster().await?;
@@ -110,23 +111,24 @@ impl Slurm {
         Started { handle: self.place(cluster, job, key).handle(), first: None }
     }
 
-    /// The job that stands in the folder.
+    /// Returns the job number that is recorded in the folder.
     async fn recorded(&self, key: &str) -> Result<Option<JobId>> {
         let (folder, jobs) = (self.folder(key), self.jobs.clone());
         self.disks
             .jobs
             .run(move || match folder.read(ID) {
                 Ok(Some(bytes)) => Ok(read_id(&bytes)),
-                // One that is not there says nothing unless all the others would be.
+                // A missing file means something only if the file system is mounted.
                 Ok(None) => is_mounted(&jobs).map(|()| None),
                 Err(e) => Err(unreadable(&folder, e)),
             })
             .await?
     }
 
-    /// Writes down which job it is, unless another start was first: then this one's job is cancelled, which was never released. What fails
-    /// may have been written all the same, such as on a network file system that lost the answer. So that job is left alone: it stays
-    /// held, and a start that is repeated finds it.
+    /// Records the job number, unless another start was first. In that case, cancels this start's job, which
+    /// was never released. A failed write may still have succeeded, for example on a network file system that
+    /// lost the response. So after a failure the job is left alone: it stays held, and a repeated start finds
+    /// it.
     pub(crate) async fn record(&self, key: &str, id: JobId) -> Result<JobId> {
         let folder = self.folder(key);
         let written = self
@@ -141,7 +143,7 @@ impl Slurm {
             .await
             .and_then(|written| written);
         if written.as_ref().is_ok_and(|stands| *stands != id) {
-            // If this fails, it stays held, and never runs.
+            // If this fails, the job stays held and never runs.
             drop(self.driver.cancel(id, key).await);
         }
         self.known.touch(key);
@@ -151,11 +153,11 @@ impl Slurm {
         written
     }
 
-    /// Finds a job of this name that was submitted and not recorded, records it, and cancels its duplicates.
+    /// Finds a job of this name that was submitted but not recorded, records it, and cancels its duplicates.
     async fn adopt(&self, key: &str) -> Result<Option<JobId>> {
         let mut rows: Vec<Row> = self.driver.named(key).await?;
         rows.retain(|row| row.name == key && !row.state.has_ended());
-        // One that somebody has released by hand comes first, then the oldest.
+        // A job that was released by hand comes first, then the oldest.
         rows.sort_by_key(|row| (row.is_held_by_user(), row.job));
         let Some(first) = rows.first() else { return Ok(None) };
         let (folder, id) = (self.folder(key), first.job);
@@ -168,7 +170,7 @@ impl Slurm {
         Ok(Some(recorded))
     }
 
-    /// Permits the release, and releases. If that fails, a later look does it.
+    /// Permits the release and releases the job. If the release fails, a later poll repeats it.
     pub(crate) async fn let_go(&self, key: &str, id: JobId) -> Result<()> {
         let folder = self.folder(key);
         let going = self
@@ -181,7 +183,7 @@ impl Slurm {
         Ok(())
     }
 
-    /// Releases a job that may be; whoever looks at it later sees whether that worked.
+    /// Releases a permitted job. A later poll checks whether that worked.
     pub(crate) async fn release(&self, key: &str, id: JobId) {
         if self.driver.release(id).await.is_ok() {
             let folder = self.folder(key);
@@ -190,7 +192,7 @@ impl Slurm {
         self.known.touch(key);
     }
 
-    /// Lets a recorded job go on that an earlier start left held.
+    /// Releases a recorded job that an earlier start left held.
     async fn let_go_if_held(&self, key: &str, id: JobId) -> Result<()> {
         let folder = self.folder(key);
         let shown = folder.file(PLAN);
@@ -208,7 +210,7 @@ impl Slurm {
         if is_settled {
             return Ok(());
         }
-        // It stood there before the job was submitted, and says whether somebody must approve.
+        // The plan was written before the submission. It contains whether the job needs an approval.
         let Some(plan) = plan else {
             let shown = shown.display();
             return Err(Error::unavailable(format!(
@@ -226,12 +228,12 @@ impl Slurm {
     }
 }
 
-/// True of what Slurm understood and did not take.
+/// Returns true for a request that Slurm understood and refused.
 fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Rejected | ErrorKind::Denied | ErrorKind::Config)
 }
 
-/// Reads what `ID` holds.
+/// Parses the content of the `ID` file.
 pub(crate) fn read_id(bytes: &[u8]) -> Option<JobId> {
     std::str::from_utf8(bytes).ok()?.trim().parse().ok()
 }
@@ -239,7 +241,7 @@ pub(crate) fn read_id(bytes: &[u8]) -> Option<JobId> {
 fn write(folder: &Folder, order: &Order) -> std::io::Result<()> {
     let user = order.plan.user.as_ref();
     folder.make(user)?;
-    // The job reads them by its group, if it is another user's.
+    // Another user's job reads them through the group.
     let readable = |mode: u32| if user.is_some() { mode | (mode & 0o500) >> 3 } else { mode };
     for (name, content, mode) in &order.files {
         folder.write(name, content, readable(*mode))?;
@@ -265,7 +267,7 @@ mod tests {
     use super::*;
     use crate::fake::{Fake, held};
 
-    /// A backend over a controller in memory, and a batch script.
+    /// Creates a backend with an in-memory controller, and a batch script.
     fn world() -> (tempfile::TempDir, Fake, Slurm) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("job.sh"), "#!/bin/sh\ntrue\n").unwrap();
@@ -309,7 +311,7 @@ mod tests {
         let (at, name) = (folder.clone(), key.clone());
         fake.at_submission(move |known| {
             known.rows = vec![held(7, &name)];
-            // The write fails after something stands there.
+            // The write fails after the name exists.
             std::fs::create_dir(at.file(ID)).unwrap();
         });
         let error = slurm.begin(&job).await.unwrap_err();

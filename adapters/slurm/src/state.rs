@@ -1,6 +1,6 @@
-//! The states of jobs as Slurm names them, and what they mean. Pure.
+//! Slurm's job states and their meanings. Pure.
 
-/// A state of a job or a task of an array.
+/// A state of a job or an array task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum State {
     Pending,
@@ -27,11 +27,11 @@ pub(crate) enum State {
     Cancelled,
     Preempted,
     Revoked,
-    /// One that this version does not know. Nothing is concluded from it.
+    /// A state that this version does not know. No conclusion is drawn from it.
     Unknown,
 }
 
-/// What is owed to a state.
+/// The phase of a job's life that a state belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Waiting,
@@ -67,15 +67,15 @@ impl State {
         ("REVOKED", State::Revoked),
     ];
 
-    /// Reads what squeue, sacct, scontrol or slurmrestd print: `CANCELLED by 1000` is `CANCELLED`, and a `+` at the end is what
-    /// a narrow column left.
+    /// Parses the output of squeue, sacct, scontrol or slurmrestd. `CANCELLED by 1000` is `CANCELLED`, and a
+    /// narrow column leaves a `+` at the end.
     pub(crate) fn parse(text: &str) -> Self {
         let name = text.split_whitespace().next().unwrap_or_default().trim_end_matches('+');
         let known = Self::NAMES.iter().find(|(known, _)| *known == name);
         known.map_or(Self::Unknown, |(_, state)| *state)
     }
 
-    /// Its name in Slurm.
+    /// Returns Slurm's name of the state.
     pub(crate) fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, state)| *state == self).map_or("UNKNOWN", |(name, _)| name)
     }
@@ -112,12 +112,12 @@ impl State {
         self.phase() == Phase::Ended
     }
 
-    /// True if Slurm may put a job that allows it back into the queue after this.
+    /// Returns true if Slurm may requeue the job after this state, if the job permits it.
     pub(crate) fn may_requeue(self) -> bool {
         matches!(self, Self::NodeFail | Self::Preempted | Self::BootFail | Self::LaunchFailed)
     }
 
-    /// What it means, for people.
+    /// Returns the meaning for people.
     pub(crate) fn in_words(self) -> &'static str {
         match self {
             Self::Pending => "waiting",

@@ -1,4 +1,4 @@
-//! How a job is cancelled: look, act, look, since scancel says yes to everything.
+//! Cancels a job: checks it before and after, since scancel always reports success.
 
 use taskbridge_sdk::{Error, Result};
 
@@ -21,11 +21,11 @@ impl Slurm {
             .jobs
             .run(move || {
                 let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
-                // Somebody else's job is followed, and left alone.
+                // An attached job is only followed, and left alone.
                 if plan.is_some_and(|plan| plan.attached.is_some() || !plan.is_of(user.as_ref())) {
                     return Ok(false);
                 }
-                // Without accounting, this is what tells later that it was cancelled.
+                // Without accounting, this file is the later proof of the cancellation.
                 folder.write(CANCELLED, b"", 0o600).map_err(|e| unwritable(&folder, e))?;
                 Ok::<_, Error>(true)
             })
@@ -36,7 +36,7 @@ impl Slurm {
         self.driver.cancel(place.job, &place.key).await?;
         self.known.touch(&place.key);
         let left = self.alive_rows(place.job, &place.key).await?;
-        // One that runs may take a while to end; one that waits ends at once.
+        // A running job may take a while to end; a pending one ends at once.
         match left.iter().find(|row| row.state.phase() == Phase::Waiting && row.state != State::Requeued) {
             Some(row) => Err(Error::unavailable(format!(
                 "scancel was taken, and the job is still {}",

@@ -1,5 +1,5 @@
-//! Removes the folders of jobs that ended long ago, and of those that never were. A job that was recorded, and of which it is not
-//! written down how it ended, is never touched.
+//! Removes the folders of jobs that ended long ago, and of jobs that never existed. Never touches a recorded
+//! job without a stored end.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,17 +10,18 @@ use crate::disk;
 use crate::folder::{Folder, ID, OBSERVED, PLAN, draft};
 use crate::handle::is_key;
 
-/// Whoever repeats a start does so sooner than this.
+/// The time within which a start is repeated, if at all.
 const STARTS_WITHIN: Duration = Duration::from_hours(24);
 
-/// What a sweep leaves, for the time at which it was. That comes from the clock that stamped the folders, which need not be this
-/// machine's.
+/// A file that a sweep writes to get the current time. It uses the clock of the file system, which may differ
+/// from this machine's.
 const STAMP: &str = ".swept";
 
-/// Removes every folder whose job was seen to end longer ago than `keep`, or was not recorded for as long.
+/// Removes every folder whose job's end was stored at least `keep` ago, or whose job has stayed unrecorded
+/// for `keep` and [`STARTS_WITHIN`].
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     disk::at(jobs);
-    // A job may have put a link or a FIFO in the stamp's place.
+    // A job may have replaced the stamp by a symbolic link or a FIFO.
     let stamp = draft(&jobs.join(STAMP), 0o600, |file| file.write_all(b"\n"))?;
     let now = fs::metadata(&stamp)?.modified()?;
     fs::rename(&stamp, jobs.join(STAMP))?;
@@ -28,7 +29,7 @@ pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
         let entry = entry?;
         disk::at(&entry.path());
         if entry.file_name().to_str().is_some_and(is_key) && is_old(&entry.path(), now, keep) {
-            // One that cannot be removed is tried again at the next sweep.
+            // If the removal fails, the next sweep tries again.
             drop(fs::remove_dir_all(entry.path()));
         }
     }
@@ -39,7 +40,7 @@ fn is_old(folder: &Path, now: SystemTime, keep: Duration) -> bool {
     let is_past = |path: &Path, age: Duration| is_past(path, now, age);
     let is_missing = |name: &str| folder.join(name).try_exists().is_ok_and(|is_there| !is_there);
     match is_missing(OBSERVED) {
-        // A job that nobody recorded was never released. Such a folder changes when a start is repeated.
+        // An unrecorded job was never released. A repeated start changes the folder.
         true => is_missing(ID) && is_past(folder, keep.max(STARTS_WITHIN)),
         false => is_past(&folder.join(OBSERVED), keep),
     }
@@ -50,7 +51,8 @@ fn is_past(path: &Path, now: SystemTime, age: Duration) -> bool {
     written.is_ok_and(|written| now.duration_since(written).is_ok_and(|past| past >= age))
 }
 
-/// True of a job that is not recorded, and was submitted last so long before the latest sweep that nobody repeats its start any more.
+/// Returns true for an unrecorded job whose last submission was so long before the latest sweep that its
+/// start is not repeated any more.
 pub(crate) fn is_given_up(jobs: &Path, folder: &Folder) -> bool {
     let swept = fs::metadata(jobs.join(STAMP)).and_then(|metadata| metadata.modified());
     let is_old = |now| is_past(&folder.file(PLAN), now, STARTS_WITHIN);
@@ -77,7 +79,7 @@ mod tests {
         for name in ["tb-ended", "theirs"] {
             fs::write(dir.path().join(name).join(OBSERVED), "{}").unwrap();
         }
-        // A job of the server's own user can put it there.
+        // A job of the server's own user can create it.
         rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join(STAMP), 0o600.into()).unwrap();
         sweep(dir.path(), Duration::from_secs(3600)).unwrap();
         assert!(dir.path().join("tb-ended").exists(), "it ended just now");

@@ -1,4 +1,4 @@
-//! The tasks of an array in a table: which did well, and why the others did not. Pure.
+//! The results of an array's tasks as a table: which succeeded, and why the others did not. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::fate::{Fate, Verdict};
 use crate::state::State;
 use crate::usage::Usage;
 
-/// The most rows of a table as text: those of tasks that failed come first.
+/// Maximum number of rows of the text table. Unsuccessful tasks come first.
 const ROWS: usize = 15;
 
-/// The most tasks that are told as data.
+/// Maximum number of tasks in the JSON table.
 const MOST: usize = 10_000;
 
 type Of<T> = BTreeMap<Option<u32>, T>;
@@ -26,7 +26,7 @@ fn words(verdict: &Verdict) -> (&'static str, &str) {
     }
 }
 
-/// The table as text.
+/// Formats the table as text.
 pub(crate) fn text(fates: &Of<Fate>, verdicts: &Of<Verdict>, usages: &Of<Usage>) -> String {
     let mut tasks: Vec<_> = fates.keys().collect();
     tasks.sort_by_key(|task| (verdicts[task] == Verdict::Good, **task));
@@ -47,7 +47,7 @@ pub(crate) fn text(fates: &Of<Fate>, verdicts: &Of<Verdict>, usages: &Of<Usage>)
     lines.join("\n") + "\n"
 }
 
-/// The table as data.
+/// Formats the table as JSON.
 pub(crate) fn json(fates: &Of<Fate>, verdicts: &Of<Verdict>, usages: &Of<Usage>) -> Value {
     let tell = |(task, fate): (&Option<u32>, &Fate)| {
         let (end, why) = words(&verdicts[task]);

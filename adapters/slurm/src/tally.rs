@@ -1,6 +1,7 @@
-//! How the tasks of an array ended, as far as that was seen while others of it go on. The controller forgets each a while after its end
-//! (`MinJobAge`), and what was told of it once is told ever after. All of it may be lost: the markers in the job's folder tell it again,
-//! and the accounting of tasks that left none. How the job itself ended is not for it to say.
+//! Counts how the tasks of an array ended, while other tasks are still active. The controller forgets a task
+//! some time after its end (`MinJobAge`), but a reported count must not shrink. All of it may be lost: the
+//! markers in the job's folder restore it, and the accounting database does for tasks without one. It does
+//! not decide how the whole job ended.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -11,7 +12,8 @@ use crate::driver::{Record, Row, Tasks};
 use crate::end::{End, Run};
 use crate::state::{Phase, State};
 
-/// How often the accounting is asked about tasks of which nobody else knows, and for how many times in vain: it may be late.
+/// The interval of accounting queries about tasks whose ends are unknown, and the number of queries without a
+/// result before they stop. The database may be late.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 const ASK_TIMES: u32 = 3;
 
@@ -19,7 +21,7 @@ const ASK_TIMES: u32 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     ended: HashMap<u32, Ended>,
-    /// As many were told as done.
+    /// The highest number of done tasks that was reported.
     most_done: usize,
     asked: u32,
     asked_at: Option<Instant>,
@@ -28,11 +30,11 @@ pub(crate) struct Tally {
 /// How one of its tasks ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
-    /// As Slurm says.
+    /// According to Slurm.
     slurms: Option<How>,
-    /// As its wrapper wrote.
+    /// According to its wrapper.
     marked: Option<Marked>,
-    /// Nobody knows.
+    /// The end cannot be determined.
     unknown: bool,
 }
 
@@ -48,13 +50,13 @@ enum How {
 enum Marked {
     Good,
     Bad,
-    /// It was told to end, and did not end well.
+    /// A signal stopped it, and it did not end successfully.
     Stopped,
 }
 
 impl Ended {
-    /// The marker goes before what Slurm says, as it does in the end. That something was killed for want of memory, a script need
-    /// not notice.
+    /// Returns true for a failure. The marker takes precedence over Slurm, as it does for the final result. A
+    /// script may not notice that a process was killed for lack of memory.
     fn is_bad(self) -> bool {
         match (self.marked, self.slurms) {
             (Some(Marked::Good), Some(How::OutOfMemory)) => true,
@@ -67,7 +69,7 @@ impl Ended {
 }
 
 impl Tally {
-    /// Takes in what the controller shows, of tasks that ended and of those that it has put back into the queue.
+    /// Adds the controller's rows of tasks that ended, and removes tasks that were requeued.
     pub(crate) fn see(&mut self, rows: &[Row]) {
         for row in rows {
             for task in tasks(&row.tasks) {
@@ -79,14 +81,14 @@ impl Tally {
         }
     }
 
-    /// The tasks that neither wait nor run, and whose markers have not been read.
+    /// Returns the tasks that are neither pending nor running, and whose markers have not been read.
     pub(crate) fn unread(&self, all: &[u32], rows: &[Row]) -> HashSet<u32> {
         let alive = alive(rows);
         let is_marked = |task: &u32| self.ended.get(task).is_some_and(|ended| ended.marked.is_some());
         all.iter().copied().filter(|task| !alive.contains(task) && !is_marked(task)).collect()
     }
 
-    /// Takes in markers, the last of each task.
+    /// Adds markers. The last one of each task counts.
     pub(crate) fn mark(&mut self, ends: &BTreeMap<Run, End>) {
         for (run, end) in ends {
             if let Some(task) = run.task {
@@ -95,13 +97,14 @@ impl Tally {
         }
     }
 
-    /// True if the accounting is to be asked: some tasks have left the queue, and nobody else says how they ended.
+    /// Returns true if the accounting database must be queried: some tasks have left the queue, and no other
+    /// source knows how they ended.
     pub(crate) fn is_to_be_asked_about(&self, all: &[u32], rows: &[Row]) -> bool {
         let is_due = self.asked_at.is_none_or(|at| at.elapsed() >= ASK_EVERY);
         is_due && self.untold(all, rows).next().is_some()
     }
 
-    /// Takes in what the accounting has of it.
+    /// Adds the array's accounting records.
     pub(crate) fn hear(&mut self, all: &[u32], rows: &[Row], records: &[Record]) {
         let mut untold: HashSet<u32> = self.untold(all, rows).collect();
         for record in records {
@@ -120,7 +123,8 @@ impl Tally {
         }
     }
 
-    /// How many wait of so many, where a row of those that wait does not name them: all that nobody else names.
+    /// Returns how many of all tasks are pending, if a row of pending tasks does not list them. These are all
+    /// tasks that nothing else mentions.
     pub(crate) fn left_of(&self, total: usize, rows: &[Row]) -> Option<usize> {
         if !rows.iter().any(is_nameless) {
             return None;
@@ -132,7 +136,8 @@ impl Tally {
         Some(total.saturating_sub(named.len()) + waiting.sum::<usize>())
     }
 
-    /// The tasks that neither wait nor run, and of whose end nothing is known. None, where it is not said which ones wait.
+    /// Returns the tasks that are neither pending nor running and whose ends are unknown. Empty if the
+    /// pending tasks are not listed.
     fn untold(&self, all: &[u32], rows: &[Row]) -> impl Iterator<Item = u32> {
         let alive = alive(rows);
         let all = if rows.iter().any(is_nameless) { &[] } else { all };
@@ -141,19 +146,20 @@ impl Tally {
         all.iter().copied().filter(is_untold)
     }
 
-    /// How many have failed.
+    /// Returns how many tasks have failed.
     pub(crate) fn failed(&self) -> usize {
         self.ended.values().filter(|ended| ended.is_bad()).count()
     }
 
-    /// How many are told as done where so many are: a controller that crashed can show one as running again that has ended.
+    /// Returns the number of done tasks to report. It never decreases: after a crash, a controller can show
+    /// an ended task as running again.
     pub(crate) fn done(&mut self, done: usize) -> usize {
         self.most_done = self.most_done.max(done);
         self.most_done
     }
 }
 
-/// True of tasks that wait and are not named: slurmrestd cuts long expressions off.
+/// Returns true for pending tasks without a list: slurmrestd truncates long expressions.
 fn is_nameless(row: &Row) -> bool {
     row.tasks == Tasks::Single && row.state.phase() == Phase::Waiting
 }
@@ -213,7 +219,7 @@ mod tests {
             task(0, State::Failed),
             task(1, State::Completed),
             task(2, State::Cancelled),
-            // The node is gone, and its wrapper with it.
+            // The node failed, and its wrapper with it.
             task(3, State::NodeFail),
             task(4, State::Timeout),
             task(5, State::Running),
@@ -224,13 +230,13 @@ mod tests {
         let stopped = "code=143\ntold=TERM\n";
         tally.mark(&ends(&[("0.0", "code=0\n"), ("1.0", "code=2\n"), ("2.0", stopped), ("4.0", stopped)]));
         assert_eq!(tally.failed(), 3, "1, 3 and 4: {tally:?}");
-        // It is put back into the queue, and its last run counts.
+        // It is requeued, and its last run counts.
         tally.see(&[task(1, State::Pending)]);
         assert_eq!(tally.failed(), 2);
         assert_eq!(tally.unread(&all, &rows), HashSet::from([1, 3]));
         tally.mark(&ends(&[("1.0", "code=2\n"), ("1.1", "code=0\n")]));
         assert_eq!(tally.failed(), 2);
-        // A script that did not notice.
+        // The script did not notice.
         tally.see(&[task(6, State::OutOfMemory)]);
         tally.mark(&ends(&[("6.0", "code=0\n")]));
         assert_eq!(tally.failed(), 3);
@@ -258,7 +264,7 @@ mod tests {
         assert_eq!((tally.done(2), tally.done(1)), (2, 2));
     }
 
-    /// Looks at an array of five tasks, of which the controller forgets one after the other.
+    /// Polls an array of five tasks while the controller forgets one after the other.
     #[tokio::test(start_paused = true)]
     async fn tasks_that_the_controller_forgot_are_still_counted_as_failed() {
         let dir = tempfile::tempdir().unwrap();
@@ -284,7 +290,7 @@ mod tests {
         assert_eq!(looked(&slurm).await, both);
         assert!(fake.knows().asked_about.is_empty(), "it was seen");
 
-        // Another process, which saw nothing of them. One has left a marker, the other none.
+        // Another process, which has seen none of them. One task has left a marker, the other none.
         let mut slurm = Slurm::with(Box::new(fake.clone()), dir.path());
         slurm.believe_in_accounting();
         std::fs::write(folder.file("ends/0.0"), "code=3\n").unwrap();
@@ -299,7 +305,7 @@ mod tests {
         }
         assert_eq!(fake.knows().asked_about, [7], "once is enough");
 
-        // A controller that crashed shows one as running that has ended.
+        // After a crash, the controller shows an ended task as running.
         shows(&[(1, ran), (2, ran), (3, ran), (4, ran)]);
         let (message, done) = looked(&slurm).await;
         assert_eq!((message.contains("1 of 5 done, 1 of them failed"), done), (true, 2.0), "{message}");

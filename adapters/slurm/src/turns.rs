@@ -1,5 +1,5 @@
-//! Reads the folders of many jobs within one look: a few side by side, and no more of them than there is time for. What is not reached
-//! has its turn at the next look. It must not know what is read.
+//! Reads the folders of many jobs within one poll: a few concurrently, and only as many as there is time for.
+//! The next poll continues with the rest. It must not know what is read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio::time::Instant;
 
 use crate::disk::{Disk, is_given_up};
 
-/// How many folders are read side by side: one that takes long holds up none of the others.
+/// Number of concurrent readers, so that one slow folder does not block the others.
 const SIDE_BY_SIDE: usize = 4;
 
-/// What came of one of them.
+/// The outcome for one item.
 pub(crate) enum Turn<T, R> {
     Done(R),
     /// There was no time for it.
@@ -24,8 +24,8 @@ pub(crate) enum Turn<T, R> {
     Hangs(Error),
 }
 
-/// Reads as many as there is time for, at least one. The second argument is until when the work at this one is to be done as far as it
-/// can be interrupted: one that is large does not take all the time.
+/// Processes as many items as there is time for, at least one. The second argument of `work` is the item's
+/// own deadline, for work that can be interrupted: one large item does not use up all the time.
 pub(crate) async fn each<T: Send + 'static, R: Send + 'static>(
     disk: &Disk,
     all: Vec<T>,

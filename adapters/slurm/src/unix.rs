@@ -1,4 +1,4 @@
-//! Unix users and groups by their names, as this machine knows them. It must not decide who may be whom.
+//! Looks up Unix users and groups on this machine. It must not decide which caller may act as which user.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,13 +9,13 @@ use taskbridge_sdk::{Error, Result};
 
 use crate::config::Person;
 
-/// A Unix user other than our own, as whom jobs run.
+/// A Unix user other than our own that jobs run as.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UnixUser {
     pub(crate) name: String,
-    /// Their number: what they do not own is not their job's.
+    /// The uid: files of other owners are not the job's.
     pub(crate) number: u32,
-    /// The number of the group that we share with them, which the config may change while their jobs go on.
+    /// The gid of the group that we share with the user. The config may change it while jobs run.
     pub(crate) group: u32,
 }
 
@@ -41,12 +41,12 @@ impl UnixUser {
     }
 }
 
-/// The name of a user, as far as this machine knows it. It may take its time where users are kept elsewhere.
+/// Returns the name of a user, if this machine knows it. It can be slow with a remote user directory.
 pub(crate) fn name_of(number: u32) -> Option<String> {
     User::from_uid(Uid::from_raw(number)).ok().flatten().map(|user| user.name)
 }
 
-/// What a login gives a user of this name, or without one ourselves, as far as this machine knows them.
+/// Returns the login variables of a user, or of our own user for `None`, as far as this machine knows them.
 pub(crate) fn variables(name: Option<&str>) -> BTreeMap<&'static str, String> {
     let found = match name {
         Some(name) => User::from_name(name),

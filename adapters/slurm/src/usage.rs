@@ -1,4 +1,4 @@
-//! What a job or a task asked for and used. Pure.
+//! The resources that a job or a task requested and used. Pure.
 
 use std::time::Duration;
 
@@ -16,26 +16,26 @@ pub(crate) struct Usage {
     pub(crate) limit: Option<Duration>,
     pub(crate) max_memory: Option<u64>,
     pub(crate) asked_memory: Option<String>,
-    /// The same in bytes, of all its processors on a node.
+    /// The requested memory in bytes, of all its processors on a node.
     pub(crate) memory_limit: Option<u64>,
     pub(crate) cpu_time: Option<Duration>,
     pub(crate) cpus: Option<u32>,
     pub(crate) nodes: Option<String>,
 }
 
-/// When it began, by what its wrapper wrote, the accounting, or the controller.
+/// Returns when it began, from its marker, the accounting record, or the controller.
 fn began(fate: &Fate) -> Option<Timestamp> {
     let marker = fate.end.as_ref().and_then(|end| end.began);
     marker.or(fate.record.as_ref().and_then(|r| r.start)).or(fate.row.as_ref().and_then(|row| row.start))
 }
 
-/// When it ended.
+/// Returns when it ended, from the same sources.
 pub(crate) fn ended(fate: &Fate) -> Option<Timestamp> {
     let marker = fate.end.as_ref().and_then(|end| end.ended);
     marker.or(fate.record.as_ref().and_then(|r| r.end)).or(fate.row.as_ref().and_then(|row| row.end))
 }
 
-/// What it asked for of memory, in bytes.
+/// Returns the requested memory in bytes.
 fn memory_limit(plan: &Plan, record: Option<&Record>) -> Option<u64> {
     let cpus = u64::from(record.and_then(|record| record.cpus).unwrap_or(1).max(1));
     let of_each = |text: &str| size(text).and_then(|size| size.checked_mul(cpus));
@@ -50,7 +50,8 @@ fn memory_limit(plan: &Plan, record: Option<&Record>) -> Option<u64> {
 }
 
 impl Usage {
-    /// True if a task of it used more memory than the job had asked for, as far as the accounting saw.
+    /// Returns true if the accounting record shows a task that used at least all the memory that the job
+    /// requested.
     pub(crate) fn exceeds_memory(&self) -> bool {
         self.max_memory.zip(self.memory_limit).is_some_and(|(used, limit)| limit > 0 && used >= limit)
     }
@@ -72,7 +73,7 @@ impl Usage {
                 .or_else(|| plan.asked.get("mem-per-cpu").map(|text| format!("{text} for each CPU")))
                 .or_else(|| record.and_then(|r| r.asked_memory.clone())),
             memory_limit: memory_limit(plan, record),
-            // The accounting counts all nodes, and is late; the wrapper counts its own.
+            // The accounting database covers all nodes, and is late. The wrapper measures its own node.
             cpu_time: record.and_then(|r| r.cpu_time).max(own_cpu),
             cpus: record.and_then(|r| r.cpus).filter(|cpus| *cpus > 0),
             nodes: nodes
@@ -81,13 +82,13 @@ impl Usage {
         }
     }
 
-    /// Of the time that its processors were its own, the part in which they worked.
+    /// Returns the used part of the CPU time that was allocated.
     pub(crate) fn efficiency(&self) -> Option<f64> {
         let (spent, elapsed, cpus) = (self.cpu_time?.as_secs_f64(), self.elapsed?.as_secs_f64(), self.cpus?);
         (elapsed > 0.0).then(|| (spent / (elapsed * f64::from(cpus))).min(1.0))
     }
 
-    /// What is known, for people.
+    /// Formats the known values for people.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut parts = Vec::new();
         if let Some(elapsed) = self.elapsed {

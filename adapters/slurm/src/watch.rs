@@ -1,5 +1,5 @@
-//! The queue as it was seen last: one squeue answers for all jobs, however many ask. A controller that is slow, or does not answer, is
-//! asked less often. All of it may be lost.
+//! Cache of the queue: one squeue call serves all jobs and all callers. A slow or failing controller is
+//! polled less often. All of it may be lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use tokio::time::Instant;
 
 use crate::driver::{Driver, JobId, Record, Row};
 
-/// Of the time, Slurm is busy with us for at most one part in so many.
+/// Slurm is busy with our requests for at most one part in this many of the time.
 const SHARE: u32 = 20;
 
-/// The longest that it is left alone after it failed to answer.
+/// Maximum backoff after a failure.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The shortest time between two looks for jobs that are missing from the last.
+/// Minimum interval between two polls for jobs that are missing from the last one.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// A question about so many jobs is worth asking at any time.
+/// An accounting query about this many jobs never waits.
 const MANY: usize = 100;
 
-/// The longest that the accounting is left alone after it failed to answer. An end that was seen meanwhile waits about as long for what
-/// it has, so that it was asked once more before that is told without it.
+/// Maximum backoff of accounting queries after a failure. An end that was seen meanwhile waits about as long
+/// for its record, so one more query precedes a report without it.
 const ACCOUNTING_LONGEST: Duration = Duration::from_secs(10);
 
-/// How long one look goes on asking the accounting.
+/// How long one poll continues to query the accounting database.
 const ASKED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The queue, at one moment.
+/// A snapshot of the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     rows: HashMap<JobId, Vec<Row>>,
@@ -44,7 +44,7 @@ impl Queue {
         self.rows.get(&job).map_or(&[], Vec::as_slice)
     }
 
-    /// Those that are held, and could be released.
+    /// Returns the held jobs that can be released.
     pub(crate) fn held(&self) -> &[Row] {
         &self.held
     }
@@ -52,7 +52,7 @@ impl Queue {
 
 impl From<Vec<Row>> for Queue {
     fn from(all: Vec<Row>) -> Self {
-        // They are few, and asked for with each batch of jobs that is looked at, which is far more often than the queue is read.
+        // They are few, and are needed for each polled group of jobs, far more often than the queue is read.
         let held = all.iter().filter(|row| row.is_held_by_user()).cloned().collect();
         let mut rows: HashMap<JobId, Vec<Row>> = HashMap::new();
         for row in all {
@@ -62,23 +62,23 @@ impl From<Vec<Row>> for Queue {
     }
 }
 
-/// What came of asking the accounting about a job.
+/// The result of an accounting query for one job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Heard {
-    /// What it has of it, which can be none.
+    /// Its records, possibly none.
     Records(Vec<Record>),
-    /// It did not answer.
+    /// The accounting database did not answer.
     Nothing,
 }
 
-/// How fresh a look must be.
+/// The required freshness of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// As often as the config allows.
+    /// The interval from the config.
     Usual,
     /// Some of the jobs have just been submitted.
     Young,
-    /// Some are missing from the look of this moment.
+    /// Some jobs are missing from the poll that began at this time.
     Missing(Instant),
 }
 
@@ -87,11 +87,12 @@ pub(crate) struct Watch {
     position_every: Duration,
     queue: Mutex<Seen<Queue>>,
     positions: Mutex<Seen<HashMap<JobId, usize>>>,
-    /// How the accounting answers; what it says is not kept.
+    /// The backoff of the accounting database; its records are not cached.
     accounting: SyncMutex<Seen<()>>,
-    /// About which jobs the accounting was asked a moment ago, and when.
+    /// The jobs of recent accounting queries, with their times.
     asked_accounting: SyncMutex<HashMap<JobId, Instant>>,
-    /// How many of the accounting's parts have been asked, so that one which is never answered does not keep others from it.
+    /// Number of partial queries sent. Successive polls start at different parts, so that one that always
+    /// fails does not block the others.
     asked_parts: AtomicUsize,
 }
 
@@ -108,7 +109,7 @@ impl<T> Default for Seen<T> {
 }
 
 impl<T> Seen<T> {
-    /// What was seen, if it is new enough.
+    /// Returns the cached value, if it is new enough.
     fn fresh(&self, every: Duration) -> Option<(Arc<T>, Instant)> {
         let (seen, began, took) = self.last.as_ref()?;
         (began.elapsed() < every.max(*took * SHARE)).then(|| (Arc::clone(seen), *began))
@@ -153,7 +154,7 @@ impl Watch {
         }
     }
 
-    /// The queue, and when it was looked at. Whoever asks while it is being looked at waits for that look.
+    /// Returns the queue, and when it was requested. Concurrent callers share one request.
     pub(crate) async fn queue(&self, driver: &dyn Driver, need: Need) -> Result<(Arc<Queue>, Instant)> {
         let mut seen = self.queue.lock().await;
         let every = match need {
@@ -164,8 +165,8 @@ impl Watch {
             }
             Need::Missing(_) => self.every,
         };
-        // Once it failed to answer, that is so for whoever asks: some looks by the last answer and others by the failure would have
-        // tasks say now this, now that.
+        // After a failure, all callers get the failure. If some polls used the last response, tasks would
+        // alternate between two messages.
         if let Some(fresh) = seen.fresh(every).filter(|_| seen.failures == 0) {
             return Ok(fresh);
         }
@@ -180,7 +181,7 @@ impl Watch {
         }
     }
 
-    /// The places of waiting jobs in their partitions' queues, where they are wanted and can be told.
+    /// Returns the positions of pending jobs in their partitions' queues, if they are enabled and available.
     pub(crate) async fn positions(&self, driver: &dyn Driver) -> Option<Arc<HashMap<JobId, usize>>> {
         if self.position_every.is_zero() {
             return None;
@@ -200,9 +201,9 @@ impl Watch {
         }
     }
 
-    /// What the accounting has of these jobs, as far as it is asked: about those that it was asked about a moment ago it is not asked
-    /// again, and between small questions it is left alone. One that is missing was not asked about. While it is left alone because it did not
-    /// answer, it says nothing of any.
+    /// Returns the accounting records of these jobs, as far as they are queried now. Recently queried jobs
+    /// are not queried again, and small queries are rate-limited. A job that was not queried is missing from
+    /// the result. During a backoff, every job gets [`Heard::Nothing`].
     pub(crate) async fn accounted(&self, driver: &dyn Driver, jobs: &[JobId]) -> HashMap<JobId, Heard> {
         let mut found: HashMap<JobId, Heard> = HashMap::new();
         if self.accounting.lock().patience().is_err() {
@@ -241,8 +242,8 @@ impl Watch {
         found
     }
 
-    /// About which of these jobs the accounting is to be asked now. A question about many jobs does not wait for its turn: it stands for as
-    /// many questions about one, and who asks it next comes back late.
+    /// Returns the jobs that can be queried now. A query about many jobs does not wait: it replaces as many
+    /// queries about single jobs, and its caller is slow to return.
     fn due_at_accounting(&self, jobs: &[JobId]) -> Vec<JobId> {
         let pause = (self.every / 5).min(SHORTEST * 3);
         let mut asked = self.asked_accounting.lock();
@@ -252,7 +253,7 @@ impl Watch {
     }
 }
 
-/// Each job's place among those that wait for its partition, the first being 1.
+/// Returns each job's position among the pending jobs of its partition, starting at 1.
 fn places(mut waiting: Vec<crate::driver::Waiting>) -> HashMap<JobId, usize> {
     waiting.sort_by(|a, b| b.priority.total_cmp(&a.priority).then(a.job.cmp(&b.job)));
     let mut counts: HashMap<String, usize> = HashMap::new();
@@ -275,7 +276,7 @@ mod tests {
     #[tokio::test]
     async fn what_the_accounting_was_not_heard_of_is_not_what_it_does_not_know() {
         let dir = tempfile::tempdir().unwrap();
-        // In place of sacct: it knows job 1, and does not answer for job 600.
+        // A replacement for sacct: it knows job 1, and fails for job 600.
         let says = format!(
             "echo \"$@\" >>{}; case \"$*\" in *=1,*) echo '1|COMPLETED|0:0|1|1|2|1|60||00:00:01|1|1M|n1|tb-a' ;; *,600,*) exit 1 ;; esac",
             dir.path().join("asked").display()
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!((found.len(), count(1), count(500)), (1000, Some(1), Some(0)));
         assert_eq!(found[&600], Heard::Nothing, "it was not answered");
         assert!(!found.contains_key(&1001), "it was not asked about");
-        // What is behind the part that fails has its turn as well.
+        // The parts after the failing one are queried as well.
         let found = watch.accounted(&driver, &jobs).await;
         assert_eq!((found.len(), &found[&1200]), (1200, &Heard::Records(Vec::new())));
         assert_eq!(found[&600], Heard::Nothing);
@@ -308,7 +309,7 @@ mod tests {
         let ask = async |jobs: std::ops::Range<JobId>| {
             let jobs: Vec<JobId> = jobs.collect();
             let found = watch.accounted(&fake, &jobs).await;
-            // It knows none of them, which is known of those that it was asked about.
+            // It has no records of them, which is known only for the queried ones.
             assert!(found.values().all(|heard| *heard == Heard::Records(Vec::new())));
             found.len()
         };
@@ -321,7 +322,7 @@ mod tests {
         assert_eq!(ask(2..3).await, 1);
     }
 
-    /// Asks without a pause for a while; the moments at which the cluster was asked, in seconds.
+    /// Calls `ask` continuously for a while. Returns the times of the requests to the cluster, in seconds.
     async fn asked(times: impl Fn() -> usize, for_seconds: u64, ask: impl AsyncFn()) -> Vec<u64> {
         let (began, mut asked) = (Instant::now(), Vec::new());
         while began.elapsed() < Duration::from_secs(for_seconds) {

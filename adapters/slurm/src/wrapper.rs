@@ -1,14 +1,16 @@
-//! The batch script that Slurm is given: `wrapper.sh`, which runs the script of a job's folder once and writes down how that ended.
-//! What it reads and writes there keeps its form, since jobs outlive the server's version. Pure.
+//! The batch script that Slurm runs: `wrapper.sh`, which runs the script of a job's folder once and writes
+//! its end marker. The format of the files that it reads and writes is stable, since jobs outlive the
+//! server's version. Pure.
 
 use crate::quote::line_word;
 
-/// The signals that the wrapper passes on to the script. Slurm sends what is for the script to the wrapper alone. Those that stop a
-/// process, and let it go on, or kill it, would reach the wrapper and leave the script behind.
+/// The signals that the wrapper passes on to the script. Slurm sends the script's signals to the wrapper
+/// only. Signals that stop, continue or kill a process would affect the wrapper and not reach the script.
 pub(crate) const PASSED_ON: [&str; 9] = ["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "ABRT", "URG"];
 
-/// The wrapper of the job with this folder. With `requeue`, each run of the queue is one of its own; with `shared`, what the script
-/// leaves in its folder is opened to the group; with `elements`, each task is told a line of the folder's `tasks`.
+/// Returns the wrapper for the job with this folder. With `requeue`, each requeue is a run of its own. With
+/// `shared`, the group can read what the script leaves in its folder. With `elements`, each task gets one
+/// line of the folder's `tasks`.
 pub(crate) fn wrapper(folder: &str, requeue: bool, shared: bool, elements: bool) -> String {
     include_str!("wrapper.sh")
         .replace("@FOLDER@", &line_word(folder))
@@ -27,12 +29,12 @@ mod tests {
     use crate::end::{End, Run};
     use crate::folder::Folder;
 
-    /// Waits for a signal, and not for ever.
+    /// Waits for a signal, for at most a minute.
     const WAIT: &str = "for i in $(seq 1200); do sleep 0.05; done";
 
     const ONCE: Run = Run { task: None, restart: 0 };
 
-    /// The folder of a job whose script has these lines, and finds these parameters.
+    /// Creates the folder of a job with these script lines and these parameters.
     fn folder(dir: &Path, lines: &str, parameters: &str) -> Folder {
         let folder = Folder::new(dir, "it's a job");
         folder.make(None).unwrap();
@@ -42,7 +44,8 @@ mod tests {
     }
 
     fn command(folder: &Folder, elements: bool) -> Command {
-        // Whoever runs the tests may ignore signals, as nohup does, and a shell cannot take back what it was started with.
+        // The caller of the tests may ignore signals, as nohup does, and a shell cannot reset signals that
+        // were ignored when it started.
         let mut bash = Command::new("/usr/bin/env");
         let script = wrapper(folder.path().to_str().unwrap(), false, false, elements);
         bash.args(["--default-signal", "/bin/bash", "--noprofile", "--norc", "-c", &script]);
@@ -51,14 +54,14 @@ mod tests {
     }
 
     fn run(folder: &Folder, variables: &[(&str, &str)]) -> (Output, Option<End>) {
-        // A task of an array has a number; here, each has an element.
+        // An array task has a number; here, each one has an element.
         let done = command(folder, !variables.is_empty()).envs(variables.iter().copied()).output().unwrap();
         let ends = folder.all_runs().ends;
         assert!(ends.len() < 2, "{ends:?}");
         (done, ends.into_values().next())
     }
 
-    /// As when Slurm starts a job twice after a crash of its controller, and as when it is put back into the queue.
+    /// Simulates a second start of a job after a crash of Slurm's controller, and a requeue.
     #[test]
     fn a_script_runs_once_and_with_requeue_once_for_each_time_that_it_was_put_back() {
         let dir = tempfile::tempdir().unwrap();
@@ -72,7 +75,7 @@ mod tests {
         };
         let (ran, refused) = (("it ran\n".to_owned(), Some(3)), (String::new(), Some(97)));
         let marker = || std::fs::read_to_string(folder.file("ends/job.0")).unwrap();
-        // Whether another came to its fence.
+        // Whether another run found the fence.
         let fences = || {
             let began = |(run, fence): (Run, PathBuf)| (run, Folder::began(&fence).unwrap().unwrap());
             let mut fences: Vec<_> = folder.fences().unwrap().into_iter().map(began).collect();
@@ -173,7 +176,7 @@ mod tests {
                 "{signal}"
             );
         }
-        // What the wrapper itself has to say is still heard.
+        // Errors of the wrapper itself are still printed.
         let folder = folder(dir.path(), "", "set --\n");
         std::fs::remove_dir(folder.file("ends")).unwrap();
         let done = command(&folder, false).output().unwrap();
@@ -187,7 +190,7 @@ mod tests {
         folder.write("tasks", b"set --\n", 0o600).unwrap();
         let (done, end) = run(&folder, &[("SLURM_ARRAY_TASK_ID", "7")]);
         assert_eq!((done.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER));
-        // A file system that does not show the file for a moment.
+        // A file system on which the file is temporarily not visible.
         let gone = self::folder(&dir.path().join("gone"), "echo begun", "set --\n");
         let (done, end) = run(&gone, &[("SLURM_ARRAY_TASK_ID", "0")]);
         assert_eq!((done.stdout.len(), end.unwrap().code), (0, crate::end::NO_FOLDER));

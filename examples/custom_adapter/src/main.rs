@@ -1,9 +1,10 @@
-//! A taskbridge with one more adapter, `kind = "file_watch"`: a job waits until a file is there, for an upload, the
-//! output of another program, a signal from an operator. README.md takes you through it.
+//! A taskbridge with an additional adapter, `kind = "file_watch"`. Its jobs wait until a file exists: an
+//! upload, the output of another program, a signal from an operator. README.md explains it step by step.
 //!
-//! The engine is a folder of symbolic links, because making one is atomic, refuses a name that is taken, and can
-//! carry text: `KEY` points to the awaited file, and `KEY.end` holds how the job ended. Nothing runs for a waiting
-//! job. It must not keep anything in memory: a restarted server finds all jobs in the folder.
+//! The engine is a folder of symbolic links. Creating a link is atomic, fails if the name exists, and can
+//! store text: `KEY` points to the awaited file, and `KEY.end` contains how the job ended. A waiting job
+//! needs no process. The backend must not keep state in memory: a restarted server finds all jobs in the
+//! folder.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::symlink;
@@ -23,19 +24,20 @@ fn main() -> ExitCode {
     taskbridge::main_with(taskbridge::adapters::all().with::<FileWatch>())
 }
 
-/// The adapter: a kind of engine that a config can name.
+/// Adapter: a kind of engine that a config can name.
 struct FileWatch;
 
-/// What `[backends.NAME]` can hold beside `kind`: nothing. The comment becomes part of the config's JSON Schema.
+/// Contents of `[backends.NAME]` except `kind`: nothing. This comment becomes part of the config's JSON
+/// Schema.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {}
 
-/// What a tool waits for: the file that its parameter `path` names.
+/// Target of a tool, which waits for the file in its parameter `path`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Target {
-    /// How long to wait before the job fails, in seconds.
+    /// Time to wait before the job fails, in seconds.
     within_seconds: u64,
 }
 
@@ -57,7 +59,7 @@ impl Adapter for FileWatch {
     }
 }
 
-/// The backend: one connected engine.
+/// Backend: one connected engine.
 struct Folder(PathBuf);
 
 #[async_trait]
@@ -68,9 +70,9 @@ impl Backend for Folder {
         if !path.is_absolute() {
             return Err(Error::rejected(format!("path = \"{}\": give an absolute path", path.display())));
         }
-        // A name that is taken is the job of an earlier start: that is what makes starts safe to repeat.
+        // An existing name belongs to the job of an earlier start. This makes starts safe to repeat.
         put(path, &self.0.join(job.key.as_str()))?;
-        // Accepted means kept, through a power cut too.
+        // An accepted job must survive a power failure.
         std::fs::File::open(&self.0).and_then(|folder| folder.sync_all()).map_err(unavailable)?;
         Ok(Started { handle: handle(job, &target), first: None })
     }
@@ -98,7 +100,7 @@ impl Backend for Folder {
                 return Ok(seen.with_progress(waited.as_secs() as f64, Some(within.as_secs_f64())));
             }
         }
-        // The first end that was put down stands, whatever happens to the file later.
+        // The first recorded end is final, whatever happens to the file later.
         let (path, seconds) = (awaited.display(), within.as_secs());
         Ok(match end.read_link().map_err(unavailable)?.to_str() {
             Some("succeeded") => {
@@ -117,19 +119,19 @@ impl Backend for Folder {
 }
 
 impl Folder {
-    /// What a handle stands for: the job's link, and how long it waits.
+    /// Returns the path of the job's link and its timeout.
     fn job(&self, handle: &JobHandle) -> (PathBuf, Duration) {
         let (key, seconds) = handle.as_str().rsplit_once('/').unwrap_or((handle.as_str(), "0"));
         (self.0.join(key), Duration::from_secs(seconds.parse().unwrap_or(0)))
     }
 }
 
-/// The engine's name for a job, with all that is needed to look at it.
+/// Returns the engine's name for a job. It contains everything that a poll needs.
 fn handle(job: &JobSpec, target: &Target) -> JobHandle {
     JobHandle::new(format!("{}/{}", job.key, target.within_seconds))
 }
 
-/// Makes a link, unless the name is taken.
+/// Creates a link, unless the name exists.
 fn put(text: &Path, name: &Path) -> Result<()> {
     match symlink(text, name) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(unavailable(error)),

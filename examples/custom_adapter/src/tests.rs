@@ -1,4 +1,4 @@
-//! The sdk's behaviour suite over this adapter: one test per bullet of the contract.
+//! Runs the SDK's behaviour suite on this adapter: one test per bullet of the contract.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The example as a user runs it: a server over stdio whose tool waits for a file.
+//! Tests the example as a user runs it: a server over stdio whose tool waits for a file.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// The server, and the way to it. Dropped, it is killed.
+/// The server process. It is killed when this value is dropped.
 struct Server(Child);
 
 impl Drop for Server {

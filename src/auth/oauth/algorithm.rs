@@ -1,6 +1,6 @@
-//! [`Algorithm`]: how a token may be signed, and [`PublicKey`]: what a signature is checked by. An algorithm goes with
-//! one kind of key, so that a token cannot have a key used for what it was not made for. There is none with a shared
-//! secret, and none without a signature. It must not know where keys come from.
+//! [`Algorithm`]: signature algorithms of tokens, and [`PublicKey`]: keys that verify them. Each algorithm
+//! requires one kind of key, so that a token cannot misuse a key of another kind. Shared secrets and unsigned
+//! tokens are not supported. This module must not know where keys come from.
 
 use aws_lc_rs::signature::{
     self, EcdsaVerificationAlgorithm, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey,
@@ -9,7 +9,7 @@ use data_encoding::BASE64URL_NOPAD;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How a token may be signed (RFC 7518, RFC 8037).
+/// Signature algorithm of a token (RFC 7518, RFC 8037).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Algorithm {
     /// RSA by PKCS #1 v1.5 with SHA-256.
@@ -44,7 +44,7 @@ pub enum Algorithm {
     EdDsa,
 }
 
-/// The names of all of them.
+/// The algorithms by name.
 const NAMES: [(&str, Algorithm); 11] = [
     ("RS256", Algorithm::Rs256),
     ("RS384", Algorithm::Rs384),
@@ -56,23 +56,23 @@ const NAMES: [(&str, Algorithm); 11] = [
     ("ES384", Algorithm::Es384),
     ("ES512", Algorithm::Es512),
     ("EdDSA", Algorithm::EdDsa),
-    // The name by which RFC 9864 replaces the one before.
+    // RFC 9864 replaces the previous name with this one.
     ("Ed25519", Algorithm::EdDsa),
 ];
 
 impl Algorithm {
-    /// The one of this name, exactly so written.
+    /// Returns the algorithm with this name, which is case-sensitive.
     pub fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm)
     }
 
-    /// All of them.
+    /// Returns all algorithms.
     pub fn all() -> Vec<Self> {
         NAMES[..10].iter().map(|(_, algorithm)| *algorithm).collect()
     }
 }
 
-/// A curve that signatures are made on.
+/// An elliptic curve for signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Curve {
     P256,
@@ -90,7 +90,7 @@ impl Curve {
         }
     }
 
-    /// The bytes of a coordinate.
+    /// Returns the size of a coordinate in bytes.
     fn size(self) -> usize {
         match self {
             Self::P256 => 32,
@@ -100,7 +100,7 @@ impl Curve {
     }
 }
 
-/// The public half of a key that an issuer signs with.
+/// The public key of an issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PublicKey {
     Rsa { n: Vec<u8>, e: Vec<u8> },
@@ -108,7 +108,7 @@ pub(super) enum PublicKey {
     Ed25519(Vec<u8>),
 }
 
-/// What a key is made of, as a JWK has it (RFC 7517).
+/// The fields of a JWK that define a key (RFC 7517).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Parts {
@@ -121,11 +121,11 @@ pub(super) struct Parts {
 }
 
 impl PublicKey {
-    /// The key of these parts, if it is one that tokens can be checked by.
+    /// Returns the key of these fields, if tokens can be verified with it.
     pub(super) fn of(parts: &Parts) -> Option<Self> {
         let bytes =
             |text: &str| BASE64URL_NOPAD.decode(text.as_bytes()).ok().filter(|bytes| !bytes.is_empty());
-        // RFC 7518 wants no leading zeros; some issuers write one, as for a signed number.
+        // RFC 7518 requires no leading zeros; some issuers write one, as for a signed number.
         let number = |text: &str| {
             let bytes = bytes(text)?;
             let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
@@ -147,7 +147,7 @@ impl PublicKey {
         }
     }
 
-    /// True if signatures by this algorithm are made with such a key.
+    /// Returns true if this key can verify signatures of this algorithm.
     pub(super) fn fits(&self, algorithm: Algorithm) -> bool {
         use Algorithm::{EdDsa, Es256, Es384, Es512};
         match self {
@@ -159,7 +159,7 @@ impl PublicKey {
         }
     }
 
-    /// True if whoever has the other half signed this.
+    /// Returns true if the signature of this message is valid.
     pub(super) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         if !self.fits(algorithm) {
             return false;

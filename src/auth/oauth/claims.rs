@@ -1,5 +1,5 @@
-//! What the claims of a checked token, or of an issuer's word about one, say of its bearer: whether it is meant for this
-//! server, from when until when, and who they are. Pure; whether the claims can be believed was found out before.
+//! Reads the claims of a verified token, or of an introspection response: audience, validity period, and
+//! identity. Pure; the claims were verified before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,34 +11,34 @@ use super::flaw::Flaw;
 use crate::auth::Identity;
 use crate::tasks::task::Owner;
 
-/// The longest that a token may say of a person's name.
+/// Maximum length of a display name, in characters.
 const LONGEST_NAME: usize = 256;
 
-/// What the tokens of an issuer are read by.
+/// How the tokens of an issuer are interpreted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Who they must be from, exactly so written.
+    /// Required issuer, compared exactly.
     pub issuer: String,
-    /// Whom they must be meant for: one of these.
+    /// Accepted audiences: the token must have one of these.
     pub audiences: Vec<String>,
-    /// How far the clocks may be apart.
+    /// Accepted clock skew.
     pub leeway: Duration,
-    /// Where groups stand.
+    /// The claim with the groups.
     pub groups: Claim,
-    /// Where the tenant stands, if owners are told apart by it, too.
+    /// The claim with the tenant, if the owner depends on the tenant, too.
     pub tenant: Option<Claim>,
-    /// Where a name for people stands.
+    /// The claim with the display name.
     pub name: Claim,
-    /// Scopes that stand for others as well.
+    /// Scopes that imply other scopes.
     pub implied: BTreeMap<String, Vec<String>>,
 }
 
-/// A claim: by its name, or by a JSON Pointer if it begins with a slash.
+/// Reference to a claim: by its name, or by a JSON Pointer if it begins with a slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim(String);
 
 impl Claim {
-    /// The claim of this name or at this place.
+    /// Creates a reference to the claim with this name or pointer.
     pub fn new(at: &str) -> Self {
         Self(at.to_owned())
     }
@@ -48,19 +48,19 @@ impl Claim {
     }
 }
 
-/// Whom a token stands for, and until when.
+/// The identity and expiry of a token's bearer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bearer {
-    /// Whose tasks are theirs.
+    /// The owner of the bearer's tasks.
     pub owner: Owner,
-    /// Who they are.
+    /// The bearer's identity.
     pub who: Identity,
-    /// Until when, with the leeway. `None`: it does not say so itself.
+    /// Expiry, including the leeway. `None` if the claims have no expiry.
     pub until: Option<Timestamp>,
 }
 
 impl Reading {
-    /// Reads the claims of a signed token, which must say everything itself (RFC 9068).
+    /// Reads the claims of a signed token, which must contain all required claims itself (RFC 9068).
     pub(super) fn of_token(&self, claims: Map<String, Value>, now: Timestamp) -> Result<Bearer, Flaw> {
         if claims.get("iss").and_then(Value::as_str) != Some(&self.issuer) {
             return Err(Flaw::Issuer);
@@ -71,18 +71,18 @@ impl Reading {
         if !claims.contains_key("exp") {
             return Err(Flaw::Lacks("exp"));
         }
-        // Digests of what is issued beside it, and the client's own word: ID tokens have them, and access tokens do not.
+        // ID tokens have these claims, and access tokens do not.
         if ["at_hash", "c_hash", "nonce"].iter().any(|name| claims.contains_key(*name)) {
             return Err(Flaw::Type);
         }
         self.of(claims, now, false)
     }
 
-    /// Reads what an issuer says of a token that it was asked about (RFC 7662). `for_us` says whether it answers only for
-    /// tokens that are meant for this server, and so need not say that.
+    /// Reads an introspection response (RFC 7662). `for_us` means that the issuer answers only for tokens for
+    /// this server, so that `aud` may be missing.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the claims are invalid, or the token is inactive.
     pub fn of_word(&self, claims: Map<String, Value>, now: Timestamp, for_us: bool) -> Result<Bearer, Flaw> {
         if claims.get("active") != Some(&Value::Bool(true)) {
             return Err(Flaw::Inactive);
@@ -96,7 +96,7 @@ impl Reading {
         self.of(claims, now, true)
     }
 
-    /// Reads claims; `told` says that they are an issuer's word and no token.
+    /// Reads claims. `told` means that they come from an introspection response, not from a token.
     fn of(&self, claims: Map<String, Value>, now: Timestamp, told: bool) -> Result<Bearer, Flaw> {
         let claims = Value::Object(claims);
         if let Some(audience) = claims.get("aud")
@@ -119,7 +119,8 @@ impl Reading {
         let text = |claim: &Claim| claim.of(&claims).and_then(Value::as_str).filter(|text| !text.is_empty());
         let subject = match (text(&Claim::new("sub")), text(&Claim::new("client_id"))) {
             (Some(subject), _) => Subject::Named(subject),
-            // An issuer may say so of a client that acts for nobody but itself; a signed token names it as `sub`.
+            // An issuer may report only `client_id` for a client that acts for itself; a signed token has it
+            // as `sub`.
             (None, Some(client)) if told => Subject::Client(client),
             _ => return Err(Flaw::Lacks("sub")),
         };
@@ -147,7 +148,8 @@ impl Reading {
         Ok(Bearer { owner, who: Identity { claims, ..who }, until })
     }
 
-    /// The scopes: of `scope` (RFC 8693), or `scp`, as some issuers call it; with those that they stand for.
+    /// Returns the scopes from `scope` (RFC 8693) and `scp`, which some issuers use, with the scopes that
+    /// they imply.
     fn scopes(&self, claims: &Value) -> BTreeSet<String> {
         let said = ["scope", "scp"].into_iter().filter_map(|name| claims.get(name)).flat_map(texts);
         let mut left: Vec<&str> = said.flat_map(str::split_ascii_whitespace).collect();
@@ -161,12 +163,12 @@ impl Reading {
     }
 }
 
-/// By which name an issuer knows somebody.
+/// The issuer's identifier of a subject.
 #[derive(Clone, Copy)]
 enum Subject<'a> {
     /// `sub`.
     Named(&'a str),
-    /// `client_id`: a name that may be some user's `sub` as well.
+    /// `client_id`, which may equal the `sub` of a user.
     Client(&'a str),
 }
 
@@ -186,8 +188,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Whose tasks are those of a subject: as a JSON array, so that no issuer, tenant or subject can be written so that it
-/// reads as another one. The names of API keys cannot begin like one.
+/// Returns the owner of a subject's tasks as a JSON array, so that no issuer, tenant or subject can imitate
+/// another one. Names of API keys cannot begin like a JSON array.
 fn owner(issuer: &str, tenant: Option<&str>, subject: Subject<'_>) -> Owner {
     let last = match subject {
         Subject::Named(name) => Value::from(name),
@@ -197,23 +199,23 @@ fn owner(issuer: &str, tenant: Option<&str>, subject: Subject<'_>) -> Owner {
     Owner::new(Value::from(parts).to_string())
 }
 
-/// A text, or each of a list of texts.
+/// Returns a string, or each string of a list.
 fn texts(value: &Value) -> impl Iterator<Item = &str> {
     let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
     value.as_str().into_iter().chain(list.iter().filter_map(Value::as_str))
 }
 
-/// A moment in seconds since 1970, perhaps with a fraction. One that is there has to be one.
+/// Returns a time in seconds since 1970, which may have a fraction. A value that is present must be valid.
 fn moment(claims: &Value, name: &'static str) -> Result<Option<Timestamp>, Flaw> {
     let Some(value) = claims.get(name) else { return Ok(None) };
     let seconds = value.as_f64().filter(|seconds| *seconds >= 0.0).ok_or(Flaw::Form)?;
-    // Beyond the end of what can be written as a date, it is the same whether it is one.
+    // Times after the last representable date need no precise value.
     #[expect(clippy::cast_possible_truncation, reason = "it is bounded")]
     let millis = (seconds.min(1e11) * 1000.0) as i64;
     Ok(Some(Timestamp::from_millis(millis)))
 }
 
-/// A name for people: without what could play tricks on whoever reads it.
+/// Returns a display name without control characters, which could mislead readers.
 fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect()
 }
@@ -240,7 +242,7 @@ mod tests {
         Timestamp::from_millis(NOW * 1000)
     }
 
-    /// A right token with other values in it; null takes one out.
+    /// Returns the claims of a valid token with changed values; null removes one.
     fn with(more: &Value) -> Map<String, Value> {
         let mut claims = json!({
             "iss": "https://login.example", "aud": "https://bridge.example/mcp", "sub": "ann",

@@ -1,5 +1,5 @@
-//! Where an issuer says where its keys are: the documents of RFC 8414 and of OpenID Connect Discovery. Which addresses
-//! these have and what is believed of them is pure; [`keys_at`] asks.
+//! Finds the keys of an issuer in its metadata: the documents of RFC 8414 and of OpenID Connect Discovery.
+//! The document addresses and the checks of their content are pure; [`keys_at`] sends the requests.
 
 use reqwest::Url;
 use serde::Deserialize;
@@ -15,13 +15,13 @@ struct Metadata {
     jwks_uri: Option<String>,
 }
 
-/// Where an issuer's keys are, by its own word.
+/// Returns the address of an issuer's keys from its metadata.
 pub(super) async fn keys_at(line: &Line, issuer: &Url, name: &str) -> Result<Url, String> {
     let mut said = Vec::new();
     for at in addresses(issuer) {
         match line.get(at.clone()).await {
             Ok(document) => return believed(issuer, name, &document).map_err(|why| format!("{at}: {why}")),
-            // Which of them an issuer has is not known before.
+            // The issuer may have only one of the documents.
             Err(NoAnswer::Status(status)) => said.push(format!("{at} answers {status}")),
             Err(error) => return Err(format!("{at}: {error}")),
         }
@@ -29,7 +29,7 @@ pub(super) async fn keys_at(line: &Line, issuer: &Url, name: &str) -> Result<Url
     Err(format!("it says nowhere where its keys are ({}); name the place by `jwks_uri`", said.join(", ")))
 }
 
-/// The addresses, in the order in which they are tried.
+/// Returns the addresses of the documents in the order of the attempts.
 fn addresses(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_end_matches('/');
     let at = |path: String| {
@@ -45,7 +45,8 @@ fn addresses(issuer: &Url) -> Vec<Url> {
     all
 }
 
-/// What a document says, if it is the issuer's (RFC 8414, section 3.3), and if one may go there.
+/// Returns the key address of a document. The document must name this issuer (RFC 8414, section 3.3), and the
+/// address must be safe.
 fn believed(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
     let metadata: Metadata =
         serde_json::from_slice(document).map_err(|_| "it is no metadata of an issuer".to_owned())?;
@@ -57,7 +58,7 @@ fn believed(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
     }
     let keys = metadata.jwks_uri.ok_or("it names no keys (`jwks_uri`)")?;
     let keys = Url::parse(&keys).map_err(|_| format!("its `jwks_uri` {keys:?} is no address"))?;
-    // An issuer elsewhere must not send this server to what listens on its own machine, or for its own network segment, only.
+    // A remote issuer must not direct this server to loopback or link-local addresses.
     let is_near = |url: &Url| url.host_str().is_none_or(taskbridge_sdk::is_near);
     if !is_safe(&keys) || (is_near(&keys) && !is_near(issuer)) {
         let keys = told(&keys);

@@ -1,5 +1,5 @@
-//! [`Line`]: the way to an issuer: over TLS unless it is on this machine, to the address that was named and nowhere else,
-//! for a few seconds and a few bytes at most. It must not know what is fetched, and never tries again.
+//! [`Line`]: an HTTP client for one issuer. It uses TLS unless the issuer is on this machine, follows no
+//! redirects, and limits time and response size. It must not know what it fetches, and never retries.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,44 +7,46 @@ use std::time::Duration;
 use reqwest::{Certificate, Client, Proxy, RequestBuilder, StatusCode, Url, redirect};
 use taskbridge_sdk::innermost;
 
-/// The longest that an issuer may take.
+/// Request timeout.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest until a connection to it stands.
+/// Connect timeout.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// The largest answer that is read, in bytes.
+/// Maximum response size, in bytes.
 const LARGEST: usize = 512 * 1024;
 
-/// By what an issuer is reached.
+/// Network settings for an issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// Certificates (PEM) of authorities to trust, in place of this machine's.
+    /// Trusted CA certificates (PEM), instead of those of this machine.
     pub authorities: Option<Vec<u8>>,
-    /// A proxy. Without it, the one of the environment is used, but for an issuer on this machine.
+    /// HTTP proxy. Without it, the proxy of the environment applies, but not for a plain-HTTP issuer on this
+    /// machine.
     pub proxy: Option<Url>,
 }
 
-/// A client for one issuer.
+/// An HTTP client for one issuer.
 #[derive(Clone, Debug)]
 pub(super) struct Line(Client);
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoAnswer {
-    /// Nobody answers, or not in time.
+    /// Connection failure or timeout.
     #[error("{0}")]
     Away(String),
-    /// An answer that is none.
+    /// A status other than 200.
     #[error("it answers {0}")]
     Status(StatusCode),
-    /// More than is read.
+    /// The response is too large.
     #[error("its answer has more than {LARGEST} bytes")]
     TooLarge,
 }
 
 impl Line {
-    /// A client that goes this way. `plain` says that the issuer is on this machine and speaks without TLS.
+    /// Creates a client with these settings. `plain` means that the issuer is on this machine and uses no
+    /// TLS.
     pub(super) fn new(way: &Way, plain: bool) -> Result<Self, String> {
         let name = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
         let mut client = Client::builder()
@@ -52,7 +54,8 @@ impl Line {
             .timeout(PATIENCE)
             .connect_timeout(CONNECT_WITHIN)
             .redirect(redirect::Policy::none())
-            // An issuer closes what is kept open when it likes, and a question that crosses that would have no answer.
+            // The issuer may close an idle connection at any time, and a request sent at that moment would
+            // fail.
             .pool_max_idle_per_host(0);
         if let Some(proxy) = &way.proxy {
             client = client.proxy(Proxy::all(proxy.clone()).map_err(|error| innermost(&error))?);
@@ -63,18 +66,18 @@ impl Line {
             let all = Certificate::from_pem_bundle(pem).map_err(|error| innermost(&error))?;
             client = client.tls_certs_only(all);
         } else if plain && way.proxy.is_none() {
-            // The certificates of this machine are not needed, and there may be none.
+            // The CA certificates of this machine are not needed, and may not exist.
             client = client.tls_certs_only([]);
         }
         client.build().map(Self).map_err(|error| innermost(&error))
     }
 
-    /// What stands at an address.
+    /// Sends a GET request and returns the body.
     pub(super) async fn get(&self, url: Url) -> Result<Vec<u8>, NoAnswer> {
         read(self.0.get(url).header("Accept", "application/json")).await
     }
 
-    /// What is answered to a form. The credentials are of the client that asks (RFC 6749, section 2.3.1).
+    /// Posts a form and returns the body. The credentials authenticate the client (RFC 6749, section 2.3.1).
     pub(super) async fn ask(
         &self,
         url: Url,
@@ -88,7 +91,7 @@ impl Line {
 }
 
 async fn read(request: RequestBuilder) -> Result<Vec<u8>, NoAnswer> {
-    // What the address holds may be a secret, and stands in the config.
+    // The URL may contain a secret. The config has it anyway.
     let away = |error: reqwest::Error| NoAnswer::Away(innermost(&error.without_url()));
     let mut response = request.send().await.map_err(away)?;
     if response.status() != StatusCode::OK {
@@ -104,22 +107,22 @@ async fn read(request: RequestBuilder) -> Result<Vec<u8>, NoAnswer> {
     Ok(body)
 }
 
-/// A text as it stands in a form.
+/// Encodes a text for a form.
 pub(super) fn form_encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// An address, to be told: what stands behind its path, or before its host, may be a secret.
+/// Formats a URL for messages. Userinfo and query are left out, because they may contain secrets.
 pub(super) fn told(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// True if an address can be asked: over TLS, or on this machine, where nobody listens on the way.
+/// Returns true if a URL is safe to request: it uses TLS, or the host is this machine.
 pub fn is_safe(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url))
 }
 
-/// True if an address is on this machine by what it says: no name is looked up.
+/// Returns true if the host is this machine, judged by its name without a DNS lookup.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');

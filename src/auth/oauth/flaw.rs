@@ -1,16 +1,16 @@
-//! [`Flaw`]: what is wrong with a token, in words that may be told to whoever sent it. They name nothing that the token
-//! says.
+//! [`Flaw`]: why a token is invalid, as a message for the caller. The messages contain no content of the
+//! token.
 
-/// What is wrong with a token.
+/// Why a token is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// It is too large to be looked at.
+    /// The token is too large.
     #[error("the token is larger than this server takes")]
     Size,
-    /// It cannot be read.
+    /// The token cannot be parsed.
     #[error("the token is not well formed")]
     Form,
-    /// Only its issuer could say what it is, and is not asked.
+    /// The token is opaque, and no issuer is configured for introspection.
     #[error("the token is of a kind that this server cannot read: it takes signed ones (JWT)")]
     Opaque,
     /// `alg`.
@@ -27,28 +27,28 @@ pub enum Flaw {
     /// `iss`.
     #[error("the token is not from an issuer that this server trusts")]
     Issuer,
-    /// `kid`, or no key for its algorithm.
+    /// `kid`, or the issuer has no key for the algorithm.
     #[error("the token is signed by a key that its issuer does not publish")]
     Key,
-    /// It was forged, or changed.
+    /// The signature does not match: the token was forged or modified.
     #[error("the token's signature is wrong")]
     Signature,
     /// `aud`.
     #[error("the token is meant for another server")]
     Audience,
-    /// `exp` is over.
+    /// `exp` has passed.
     #[error("the token has expired")]
     Expired,
-    /// `nbf` or `iat` lies ahead.
+    /// `nbf` or `iat` is in the future.
     #[error("the token is not valid yet")]
     Early,
-    /// A claim that is needed is missing or has another form: `exp`, `sub`, or that of the tenant.
+    /// A required claim is missing or malformed: `exp`, `sub`, or that of the tenant.
     #[error("the token lacks a claim that this server needs: {0}")]
     Lacks(&'static str),
-    /// `cnf`: only whoever has a certain key may use it.
+    /// `cnf`: the token is bound to a key that the client must prove to have.
     #[error("the token is bound to a key that the request does not show")]
     Bound,
-    /// The issuer knows it not, or not any more.
+    /// The issuer does not know the token, or it is no longer active.
     #[error("the token is not active")]
     Inactive,
 }

@@ -1,7 +1,8 @@
-//! [`Examiner`]: asks an issuer what a token is that only the issuer can read (RFC 7662), and keeps its word for a moment.
-//! Tokens are kept as digests only. How many questions are under way is bounded, in all and by address, so that a flood of
-//! made-up tokens is not passed on whole, and keeps nobody waiting whose token was good before; what is not answered is not
-//! known, which is something else than wrong.
+//! [`Examiner`]: token introspection at an issuer (RFC 7662), with a cache.
+//!
+//! The cache keeps only digests of tokens. Concurrent requests are limited in total and per client address.
+//! So a flood of forged tokens does not reach the issuer in full, and does not delay tokens that were valid
+//! before. A token without an answer is unknown, not invalid.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,41 +26,41 @@ use super::flaw::Flaw;
 use super::keyring::Refused;
 use crate::auth::of_one_user;
 
-/// Tokens that are known to be good, and as many that are known not to be.
+/// Maximum number of cached valid tokens, and of cached invalid ones.
 const MOST_KEPT: usize = 10_000;
 
-/// How long a token that is not active is known to be so.
+/// Cache lifetime of an invalid token.
 const INACTIVE_KEPT: Duration = Duration::from_secs(10);
 
-/// Questions under way at the same time.
+/// Maximum number of concurrent requests.
 const PLACES: usize = 12;
 
-/// Those of them that one address has about tokens that are new here.
+/// Maximum number of those for unknown tokens of one client address.
 const PER_ADDRESS: usize = 4;
 
-/// Questions beside them, about tokens that were good before.
+/// Additional concurrent requests for tokens that were valid before.
 const PLACES_OF_KNOWN: usize = 4;
 
-/// From how many addresses on it is looked which of them have no question under way.
+/// Number of tracked addresses above which those without a request are removed.
 const MANY_ADDRESSES: usize = 1_000;
 
-/// How long a question waits for a place.
+/// How long a request waits for a permit.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How an issuer is asked about tokens.
+/// Introspection settings of an issuer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Introspection {
-    /// Where.
+    /// Introspection endpoint.
     pub endpoint: Url,
-    /// As whom this server asks.
+    /// Client id of this server at the issuer.
     pub client: String,
-    /// By what it shows that.
+    /// Client secret.
     pub secret: Zeroizing<String>,
-    /// How long a good answer is kept, if the token lives so long.
+    /// Cache lifetime of a valid token, limited by its expiry.
     pub keep: Duration,
-    /// True if it answers only for tokens that are meant for this server, and does not say so (`aud`) with each.
+    /// True if the issuer answers only for tokens for this server, and its responses may lack `aud`.
     pub audience_implied: bool,
-    /// How it is reached.
+    /// Network settings.
     pub way: Way,
 }
 
@@ -69,7 +70,7 @@ impl fmt::Debug for Introspection {
     }
 }
 
-/// Asks one issuer.
+/// Introspects tokens at one issuer.
 #[derive(Debug)]
 pub(super) struct Examiner {
     asks: Introspection,
@@ -81,24 +82,24 @@ pub(super) struct Examiner {
     failed: AtomicBool,
 }
 
-/// Leave to ask, for as long as it is held.
+/// A permit for one request.
 struct Place<'a> {
     _one: SemaphorePermit<'a>,
     _of_address: Option<OwnedSemaphorePermit>,
 }
 
-/// What was answered, by the digest of the token.
+/// Cached responses by the digest of the token.
 #[derive(Debug, Default)]
 struct Words {
     good: HashMap<[u8; 32], Good>,
     bad: HashMap<[u8; 32], (Flaw, Instant)>,
 }
 
-/// A good answer. It stays for a while when it is over, so that its token is known again.
+/// A valid token. The entry stays for a while after it expires, so that the token counts as previously valid.
 #[derive(Debug)]
 struct Good {
     claims: Map<String, Value>,
-    /// From when on the issuer is asked again.
+    /// Time from which the entry is refreshed.
     renew: Instant,
     until: Instant,
 }
@@ -112,13 +113,13 @@ impl Words {
         }
     }
 
-    /// True if a token was good when it was looked up last.
+    /// Returns true if the last lookup found the token valid.
     fn was_good(&self, token: &[u8; 32]) -> bool {
         self.good.contains_key(token)
     }
 
-    /// True if the issuer should be asked again about a token before its word is over. Only one request is told so, and the
-    /// next one after a moment.
+    /// Returns true if the caller should refresh an entry before it expires. Only one request gets true, and
+    /// the next one only after [`PATIENCE`].
     fn is_due(&mut self, token: &[u8; 32], now: Instant) -> bool {
         let due = self.good.get_mut(token).filter(|good| good.renew <= now && now < good.until);
         due.map(|good| good.renew = now + PATIENCE).is_some()
@@ -136,7 +137,8 @@ impl Words {
     }
 }
 
-/// Keeps one more. Where there is no room, those that are over go, and else any: it will be asked for again.
+/// Adds an entry to a cache. A full cache drops expired entries, or else any other entry, which costs another
+/// request.
 fn keep<T>(map: &mut HashMap<[u8; 32], T>, token: [u8; 32], word: T, counts: impl Fn(&T) -> bool) {
     if map.len() >= MOST_KEPT && !map.contains_key(&token) {
         map.retain(|_, word| counts(word));
@@ -161,7 +163,7 @@ impl Examiner {
         &self.asks
     }
 
-    /// Asks about a token that nobody has.
+    /// Tests the endpoint with a token that does not exist.
     pub(super) async fn look(&self) -> Result<(), String> {
         let word = self.asked("made-up-by-taskbridge-doctor").await?;
         match word.get("active") {
@@ -170,7 +172,7 @@ impl Examiner {
         }
     }
 
-    /// Whom a token stands for that was shown from an address.
+    /// Returns the bearer of a token that a client address presented.
     pub(super) async fn examine(
         &self,
         token: &[u8],
@@ -178,7 +180,7 @@ impl Examiner {
         reading: &Reading,
         now: Timestamp,
     ) -> Result<Bearer, Refused> {
-        // An issuer is asked by a form, which holds text.
+        // The request is a form, which can only contain text.
         let text = str::from_utf8(token).map_err(|_| Refused::Flawed(Flaw::Form))?;
         let digest: [u8; 32] = Sha256::digest(token).into();
         let read = |claims| reading.of_word(claims, now, self.asks.audience_implied);
@@ -191,7 +193,7 @@ impl Examiner {
             _ => self.word_on(text, was_good, from).await,
         };
         let Some(claims) = said else {
-            // What was said before counts until its end, also if nothing more is said.
+            // The cached response stays valid until it expires, even if a refresh fails.
             return known.ok_or(Refused::Unknown)?.and_then(read).map_err(Refused::Flawed);
         };
         let bearer = read(claims.clone());
@@ -206,10 +208,11 @@ impl Examiner {
         bearer.map_err(Refused::Flawed)
     }
 
-    /// What the issuer says. `None` if it says nothing that can be understood; the log says why, once.
+    /// Returns the issuer's response. `None` if there is no valid response; the log reports the first such
+    /// failure.
     async fn word_on(&self, token: &str, was_good: bool, from: Option<IpAddr>) -> Option<Map<String, Value>> {
         let Ok(Ok(_place)) = timeout(PATIENCE, self.place(was_good, from)).await else {
-            // That says nothing of the issuer, and whoever sends made-up tokens brings it about.
+            // This is no failure of the issuer; a client that sends forged tokens can cause it.
             tracing::debug!("too many questions to an issuer are under way");
             return None;
         };
@@ -231,7 +234,7 @@ impl Examiner {
         }
     }
 
-    /// Waits for leave to ask.
+    /// Waits for a permit.
     async fn place(&self, was_good: bool, from: Option<IpAddr>) -> Result<Place<'_>, AcquireError> {
         if was_good {
             let place = tokio::select! {
@@ -244,7 +247,7 @@ impl Examiner {
         Ok(Place { _one: self.places.acquire().await?, _of_address: Some(of_address) })
     }
 
-    /// The places of whoever has an address.
+    /// Returns the permits of a client address.
     fn places_of(&self, from: Option<IpAddr>) -> Arc<Semaphore> {
         let from = from.map(of_one_user);
         let mut by_address = self.by_address.lock();
@@ -304,7 +307,7 @@ mod tests {
         assert!(!words.is_due(&[8; 32], start));
     }
 
-    /// One that asks where nobody listens.
+    /// Creates an examiner whose endpoint is unreachable.
     fn examiner() -> Examiner {
         let asks = Introspection {
             endpoint: Url::parse("http://127.0.0.1:9").unwrap(),

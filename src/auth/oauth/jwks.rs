@@ -1,5 +1,5 @@
-//! [`KeySet`]: the keys that an issuer publishes (RFC 7517), those of them that tokens can be checked by. It must not
-//! fetch anything, and takes no key from a token.
+//! [`KeySet`]: the published keys of an issuer that can verify tokens (RFC 7517). It must not fetch anything,
+//! and takes no key from a token.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use super::algorithm::{Algorithm, Parts, PublicKey};
 use super::flaw::Flaw;
 use super::jwt::Jwt;
 
-/// The most keys in one document.
+/// Maximum number of keys in one document.
 const MOST_KEYS: usize = 100;
 
-/// The most keys that a token is tried with: one without a key id could be by any.
+/// Maximum number of keys that are tried for a token, because one without a key id could be signed by any.
 const MOST_TRIED: usize = 8;
 
 /// The keys of an issuer.
@@ -25,7 +25,7 @@ struct Key {
     public: PublicKey,
 }
 
-/// What a key says of itself beside what it is made of.
+/// The attributes of a JWK other than its key material.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct About {
@@ -37,10 +37,10 @@ struct About {
 }
 
 impl KeySet {
-    /// The keys of a document.
+    /// Parses a JWKS document.
     ///
     /// # Errors
-    /// Why there are none, in words.
+    /// If the document has no usable keys; the text states why.
     pub fn parse(document: &[u8]) -> Result<Self, String> {
         let document: Value = serde_json::from_slice(document).map_err(|_| "it is no JSON".to_owned())?;
         let Some(listed) = document["keys"].as_array() else { return Err("it has no `keys`".to_owned()) };
@@ -54,13 +54,13 @@ impl KeySet {
         Ok(Self(keys))
     }
 
-    /// How many there are; at least one.
+    /// Returns the number of keys; at least one.
     #[expect(clippy::len_without_is_empty, reason = "a set without keys is none")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Checks a token's signature, and says by which key it is.
+    /// Verifies the signature of a token and returns the key that matches.
     pub(super) fn check(&self, token: &Jwt<'_>) -> Result<&PublicKey, Flaw> {
         let named = |key: &&Key| token.key_id().is_none() || key.id.as_deref() == token.key_id();
         let fits = |key: &&Key| {
@@ -75,7 +75,7 @@ impl KeySet {
         by.map(|key| &key.public).ok_or(Flaw::Signature)
     }
 
-    /// True if a key is among them that checks signatures by this algorithm.
+    /// Returns true if the set has this key for this algorithm.
     pub(super) fn has(&self, public: &PublicKey, algorithm: Algorithm) -> bool {
         self.0.iter().any(|key| key.public == *public && key.algorithm.is_none_or(|own| own == algorithm))
     }
@@ -89,7 +89,7 @@ impl Key {
         if !signs || !verifies {
             return None;
         }
-        // One that is for an algorithm that is not known here is for none of those that are.
+        // A key for an unknown algorithm is not valid for any known one.
         let algorithm = match &about.alg {
             None => None,
             Some(name) => Some(Algorithm::named(name)?),

@@ -1,5 +1,5 @@
-//! [`Jwt`]: a signed token taken apart (RFC 7515, RFC 7519, RFC 8725), before anything in it may be believed. Nothing in
-//! it says where keys are: `jku`, `x5u`, `jwk` and `x5c` are not read. It must not fetch anything.
+//! [`Jwt`]: a parsed signed token whose signature is not verified yet (RFC 7515, RFC 7519, RFC 8725). It
+//! ignores key locations in the token: `jku`, `x5u`, `jwk` and `x5c`. It must not fetch anything.
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
@@ -8,29 +8,29 @@ use serde_json::{Map, Value};
 use super::algorithm::Algorithm;
 use super::flaw::Flaw;
 
-/// The types of an access token (RFC 9068).
+/// The `typ` values of an access token (RFC 9068).
 const ACCESS: [&str; 2] = ["at+jwt", "application/at+jwt"];
 
-/// The type that says nothing: ID tokens have it as well.
+/// The generic `typ`, which ID tokens have as well.
 const ANY: &str = "jwt";
 
-/// The longest key id that is looked for.
+/// Maximum length of a key id.
 const LONGEST_KEY_ID: usize = 512;
 
-/// A signed token, not checked yet.
+/// A signed token that is not verified yet.
 #[derive(Debug)]
 pub(super) struct Jwt<'a> {
     pub(super) algorithm: Algorithm,
     key_id: Option<String>,
-    /// True if its type says that it is an access token.
+    /// True if `typ` marks it as an access token.
     pub(super) says_access: bool,
     pub(super) claims: Map<String, Value>,
-    /// What the signature is over.
+    /// The signed bytes.
     pub(super) signed: &'a [u8],
     pub(super) signature: Vec<u8>,
 }
 
-/// What is read of the header. A field that stands there twice makes it unreadable.
+/// The header fields that are read. A duplicate field is an error.
 #[derive(Debug, Deserialize)]
 struct Header {
     alg: String,
@@ -40,7 +40,7 @@ struct Header {
 }
 
 impl<'a> Jwt<'a> {
-    /// Takes a token apart. `None` if it is none of this kind, but one that only its issuer understands.
+    /// Parses a token. Returns `None` for an opaque token.
     pub(super) fn parse(token: &'a [u8]) -> Option<Result<Self, Flaw>> {
         let mut dots = token.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
         let (first, second) = (dots.next()?, dots.next()?);
@@ -55,7 +55,7 @@ impl<'a> Jwt<'a> {
 
     fn of(token: &'a [u8], first: usize, second: usize) -> Result<Self, Flaw> {
         let part = |bytes: &[u8]| BASE64URL_NOPAD.decode(bytes).map_err(|_| Flaw::Form);
-        // A second time and from the text: a value of JSON has forgotten what stood there twice.
+        // Parses the text again, because a JSON value no longer shows duplicate fields.
         let header: Header = serde_json::from_slice(&part(&token[..first])?).map_err(|_| Flaw::Form)?;
         let algorithm = Algorithm::named(&header.alg).ok_or(Flaw::Algorithm)?;
         if header.crit.is_some() {
@@ -74,12 +74,12 @@ impl<'a> Jwt<'a> {
         Ok(Self { algorithm, key_id: header.kid, says_access, claims, signed: &token[..second], signature })
     }
 
-    /// Which key of the issuer it says that it is signed with.
+    /// Returns the key id of the header (`kid`).
     pub(super) fn key_id(&self) -> Option<&str> {
         self.key_id.as_deref()
     }
 
-    /// Who it says that it is from.
+    /// Returns the unverified issuer (`iss`).
     pub(super) fn issuer(&self) -> Option<&str> {
         self.claims.get("iss")?.as_str()
     }

@@ -1,6 +1,6 @@
-//! [`Keyring`]: the keys of one issuer, kept. They are fetched when they are needed first, again when they are old, and
-//! when a token names a key that is not among them: then a few times in a while at most, so that a flood of made-up key
-//! ids is not passed on to the issuer. An issuer that is away does no harm for a while.
+//! [`Keyring`]: the cached keys of one issuer. It fetches them on first use, when they are old, and when a
+//! token has an unknown key id. The number of fetches in a period is limited, so that a flood of forged key
+//! ids does not reach the issuer. Old keys stay usable for a while if the issuer is unavailable.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,32 +19,32 @@ use super::flaw::Flaw;
 use super::jwks::KeySet;
 use super::jwt::Jwt;
 
-/// From which age on keys are fetched again: so long a key that was withdrawn can still be used.
+/// Age from which keys are fetched again. A revoked key stays usable for this long.
 const OLD: Duration = Duration::from_secs(10 * 60);
 
-/// How long keys are used while the issuer gives no others.
+/// Maximum age of keys while the issuer is unavailable.
 const TOO_OLD: Duration = Duration::from_secs(60 * 60);
 
-/// The most fetches in [`WHILE`], whatever tokens say.
+/// Maximum number of fetches in [`WHILE`], for any number of tokens.
 const MOST_FETCHES: usize = 3;
 
-/// How long a fetch counts.
+/// Period of the fetch limit.
 const WHILE: Duration = Duration::from_secs(90);
 
-/// The shortest time between two fetches if the last one failed. Nothing else bounds these: it is not asked often, and must
-/// be found again soon.
+/// Shortest interval between fetches after a failure. Failures have no other limit, so that a recovered
+/// issuer is noticed soon.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(2);
 
-/// Where an issuer's keys come from.
+/// The source of an issuer's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The issuer, as its tokens name it.
     pub issuer: String,
-    /// The same as an address.
+    /// The issuer as a URL.
     pub url: Url,
-    /// Where the keys are; without it the issuer says where.
+    /// URL of the keys; without it, the issuer's metadata has it.
     pub keys: Option<Url>,
-    /// How it is reached.
+    /// Network settings.
     pub way: Way,
 }
 
@@ -56,38 +56,38 @@ pub(super) struct Keyring {
     kept: Mutex<Kept>,
 }
 
-/// What there is of keys, and of fetches.
+/// The cached keys and the state of fetches.
 #[derive(Debug, Default)]
 struct Kept {
     keys: Option<(Arc<KeySet>, Instant)>,
-    /// When the last fetches began.
+    /// Start times of the last fetches.
     tried: VecDeque<Instant>,
     failed: bool,
     under_way: Option<Shared<BoxFuture<'static, ()>>>,
 }
 
-/// Why a token is not let pass.
+/// Why a token is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// Something is wrong with it.
+    /// The token is invalid.
     Flawed(Flaw),
-    /// It cannot be told: the issuer is away.
+    /// The token cannot be verified, because the issuer is unavailable.
     Unknown,
 }
 
 impl Kept {
-    /// The keys, unless they are too old to be believed.
+    /// Returns the keys unless they exceed the maximum age.
     fn usable(&self, now: Instant) -> Option<Arc<KeySet>> {
         let (keys, since) = self.keys.as_ref()?;
         (now.duration_since(*since) < TOO_OLD).then(|| Arc::clone(keys))
     }
 
-    /// True if they should be fetched, whatever a token says.
+    /// Returns true if the keys are due for a fetch.
     fn is_due(&self, now: Instant) -> bool {
         self.keys.as_ref().is_none_or(|(_, since)| now.duration_since(*since) >= OLD)
     }
 
-    /// True if a fetch may begin.
+    /// Returns true if a fetch may start.
     fn may_fetch(&self, now: Instant) -> bool {
         if self.failed {
             return self.tried.back().is_none_or(|tried| now.duration_since(*tried) >= PAUSE_AFTER_FAILURE);
@@ -115,18 +115,18 @@ impl Keyring {
         &self.source
     }
 
-    /// Fetches the keys, and says how many there are.
+    /// Fetches the keys and returns their number.
     pub(super) async fn look(&self) -> Result<usize, String> {
         self.fetched().await.map(|keys| keys.len())
     }
 
-    /// True if tokens that are signed by this key are good now, as far as is known without asking anybody.
+    /// Returns true if tokens signed with this key are valid now, without a request.
     pub(super) fn has(&self, key: &PublicKey, algorithm: Algorithm) -> bool {
         let usable = self.kept.lock().usable(Instant::now());
         usable.is_some_and(|keys| keys.has(key, algorithm))
     }
 
-    /// Checks by whom a token is signed, and says by which key.
+    /// Verifies the signature of a token and returns the key that matches.
     pub(super) async fn check(self: &Arc<Self>, token: &Jwt<'_>) -> Result<PublicKey, Refused> {
         let (due, failed) = {
             let kept = self.kept.lock();
@@ -134,7 +134,8 @@ impl Keyring {
         };
         let fetch = if due { self.fetch() } else { None };
         let mut usable = self.kept.lock().usable(Instant::now());
-        // Old keys are used while the issuer is away, and not while it is asked: one of them may have been withdrawn.
+        // Old keys are used while the issuer is unavailable, but not during a fetch, because one of them may
+        // have been revoked.
         if let Some(fetch) = fetch.filter(|_| !failed || usable.is_none()) {
             fetch.await;
             usable = self.kept.lock().usable(Instant::now());
@@ -142,7 +143,7 @@ impl Keyring {
         let keys = usable.ok_or(Refused::Unknown)?;
         match keys.check(token) {
             Ok(key) => Ok(key.clone()),
-            // Without a key id, a wrong signature may be a right one by a key that is new.
+            // Without a key id, a signature that does not match may be from a new key.
             Err(flaw) if flaw == Flaw::Key || token.key_id().is_none() => {
                 self.check_anew(token, &keys, flaw).await
             }
@@ -150,7 +151,7 @@ impl Keyring {
         }
     }
 
-    /// Checks a token by keys newer than these, if there are any.
+    /// Verifies a token with keys that are newer than these, if there are any.
     async fn check_anew(
         self: &Arc<Self>,
         token: &Jwt<'_>,
@@ -166,13 +167,13 @@ impl Keyring {
         };
         match keys {
             Some(keys) if !Arc::ptr_eq(&keys, known) => keys.check(token).cloned().map_err(Refused::Flawed),
-            // It may be signed by a key that the issuer would show if it could be asked.
+            // A key that cannot be fetched now may have signed the token.
             _ if failed => Err(Refused::Unknown),
             _ => Err(Refused::Flawed(flaw)),
         }
     }
 
-    /// Begins a fetch, or joins the one that is under way. `None` if it is too early for one.
+    /// Starts a fetch, or joins the one in progress. Returns `None` if the fetch limit is reached.
     fn fetch(self: &Arc<Self>) -> Option<Shared<BoxFuture<'static, ()>>> {
         let mut kept = self.kept.lock();
         if let Some(under_way) = kept.under_way.as_ref().filter(|under_way| under_way.peek().is_none()) {
@@ -276,14 +277,14 @@ mod tests {
         assert!(kept.may_fetch(start + Duration::from_secs(2)));
     }
 
-    /// Keys of these ids, as an issuer shows them.
+    /// Returns a JWKS document with keys of these ids.
     fn shown(ids: &[&str]) -> Vec<u8> {
         let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
         let key = |id: &&str| json!({"kty": "OKP", "crv": "Ed25519", "x": x, "kid": id});
         json!({"keys": ids.iter().map(key).collect::<Vec<_>>()}).to_string().into_bytes()
     }
 
-    /// An issuer that shows one key, to whoever asks.
+    /// Serves one key to all requests.
     async fn show(listener: TcpListener, id: &str) {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -323,7 +324,7 @@ mod tests {
         };
         assert_eq!(checked, Err(Refused::Flawed(Flaw::Key)), "there is no such key any more");
 
-        // Nobody listens there now.
+        // The server no longer listens now.
         ring.kept.lock().keys = Some((Arc::new(KeySet::parse(&shown(&["withdrawn"])).unwrap()), since));
         assert_eq!(ring.check(&token).await, Err(Refused::Flawed(Flaw::Signature)), "no others can be had");
     }

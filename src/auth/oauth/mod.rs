@@ -1,6 +1,6 @@
-//! [`OAuth`]: access tokens of issuers that the config names (RFC 6750), signed ones (JWT) and those that only their
-//! issuer can read. Which keys and which words are believed is said in the config alone, and nothing in a token adds to
-//! it. It must not know what is asked with a token, and hands none on to anybody but its issuer.
+//! [`OAuth`]: authentication by access tokens of configured issuers (RFC 6750): signed ones (JWT), and opaque
+//! ones by introspection. Only the config determines which keys and issuers are trusted; a token cannot add
+//! any. This module must not know what a token is used for, and sends a token only to its issuer.
 
 mod algorithm;
 mod claims;
@@ -36,29 +36,30 @@ use introspection::Examiner;
 use jwt::Jwt;
 use keyring::{Keyring, Refused};
 
-/// The largest token, in bytes.
+/// Maximum size of a token, in bytes.
 const LARGEST: usize = 16 * 1024;
 
-/// The longest that somebody is let in for by one look at a token, whatever end it names: an issuer may take back its word,
-/// and whoever stole a key names the end that they like. Who only listens shows the token again after that.
+/// Maximum time that one verification of a token is valid, whatever its expiry. An issuer may revoke the
+/// token, and an attacker with a stolen key chooses the expiry. Afterwards the client of a long-lived stream
+/// must present the token again.
 const HOLDS: Duration = Duration::from_secs(15 * 60);
 
-/// An issuer, as the config has it.
+/// A trusted issuer of the config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trusted {
-    /// Where its keys come from.
+    /// The source of its keys.
     pub source: Source,
-    /// What its tokens may be signed by.
+    /// Accepted signature algorithms.
     pub algorithms: Vec<Algorithm>,
-    /// True if they must say that they are access tokens (RFC 9068).
+    /// True if tokens must be marked as access tokens (RFC 9068).
     pub require_at_jwt: bool,
-    /// What they are read by.
+    /// How its tokens are interpreted.
     pub reading: Reading,
-    /// How it is asked about tokens that only it can read.
+    /// Introspection settings for opaque tokens.
     pub introspection: Option<Introspection>,
 }
 
-/// Who is let in by access tokens.
+/// Authenticates callers by access tokens.
 #[derive(Clone)]
 pub struct OAuth {
     resource: Resource,
@@ -74,12 +75,12 @@ struct Issuer {
     examiner: Option<Arc<Examiner>>,
 }
 
-/// How the token was signed that somebody was let in by.
+/// The signature data of the token that authenticated a caller.
 #[derive(PartialEq, Eq)]
 pub(super) struct Signed {
     key: PublicKey,
     algorithm: Algorithm,
-    /// True if it said that it is an access token.
+    /// True if the token was marked as an access token.
     says_access: bool,
 }
 
@@ -90,10 +91,10 @@ impl fmt::Debug for OAuth {
 }
 
 impl OAuth {
-    /// Lets in whoever has a token of one of these with all of the required scopes. Nothing is fetched yet.
+    /// Accepts tokens of these issuers that have all required scopes. Nothing is fetched yet.
     ///
     /// # Errors
-    /// If an issuer cannot be reached for what the config says of the way there.
+    /// If the network settings of an issuer are invalid.
     pub fn new(
         resource: Resource,
         required: Vec<String>,
@@ -108,22 +109,22 @@ impl OAuth {
         self.clock.now()
     }
 
-    /// What this server is to clients.
+    /// Returns the protected resource that this server represents.
     pub fn resource(&self) -> &Resource {
         &self.resource
     }
 
-    /// The scopes that every token needs.
+    /// Returns the scopes that every token needs.
     pub fn required(&self) -> &[String] {
         &self.required
     }
 
-    /// The issuers, as their tokens name them.
+    /// Returns the issuers, as their tokens name them.
     pub fn issuers(&self) -> impl Iterator<Item = &str> {
         self.issuers.iter().map(|issuer| issuer.trusted.reading.issuer.as_str())
     }
 
-    /// Whose token this is, that was shown from an address.
+    /// Returns the principal of a token that a client address presented.
     pub(super) async fn principal(
         &self,
         token: &[u8],
@@ -144,7 +145,7 @@ impl OAuth {
         self.admit(bearer, by, now)
     }
 
-    /// True if what was let in by a token would have been let in by these rules as well, and been the same.
+    /// Returns true if these rules would admit the caller again by the same token, with the same identity.
     pub(super) fn still_knows(&self, principal: &Principal) -> bool {
         let last = principal.pass.until.map(|until| until - Duration::from_millis(1));
         let now = self.now().min(last.unwrap_or(Timestamp::from_millis(i64::MAX)));
@@ -162,7 +163,7 @@ impl OAuth {
         })
     }
 
-    /// Takes over what is known of issuers that are reached as before.
+    /// Takes over cached data of issuers whose connection settings are unchanged.
     pub(super) fn inherit(&mut self, old: &OAuth) {
         for issuer in &mut self.issuers {
             for known in &old.issuers {
@@ -196,7 +197,8 @@ impl OAuth {
         ))
     }
 
-    /// By the word of the issuer that is asked. There is one at most, so that no issuer sees the tokens of another.
+    /// Reads an opaque token by introspection. At most one issuer has it enabled, so that no issuer sees the
+    /// tokens of another.
     async fn told(&self, token: &[u8], from: Option<IpAddr>, now: Timestamp) -> Result<Bearer, Refused> {
         let asked = self.issuers.iter().find_map(|issuer| Some((issuer, issuer.examiner.as_ref()?)));
         let (issuer, examiner) = asked.ok_or(Refused::Flawed(Flaw::Opaque))?;
@@ -213,25 +215,25 @@ impl OAuth {
         Ok(Principal { owner: bearer.owner, identified: true, pass, who: Arc::new(bearer.who), from: None })
     }
 
-    /// The required scopes that somebody does not have.
+    /// Returns the required scopes that an identity lacks.
     fn lacking(&self, who: &Identity) -> Vec<&str> {
         self.required.iter().map(String::as_str).filter(|scope| !who.scopes.contains(*scope)).collect()
     }
 }
 
-/// What an issuer answers, asked without any token of anybody.
+/// The results of testing an issuer without a real token.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// How many of its keys tokens can be checked by, or why it shows none.
+    /// Number of usable keys, or why there are none.
     pub keys: Result<usize, String>,
-    /// Whether it can be asked about tokens, if it should be.
+    /// Whether introspection works, if it is configured.
     pub introspection: Option<Result<(), String>>,
 }
 
-/// Looks whether an issuer can be used.
+/// Tests whether an issuer can be used.
 ///
 /// # Errors
-/// If it cannot be reached for what the config says of the way there.
+/// If its network settings are invalid.
 pub async fn look(trusted: Trusted) -> Result<Look, String> {
     let Issuer { keyring, examiner, .. } = Issuer::new(trusted)?;
     let introspection = match &examiner {
@@ -249,7 +251,7 @@ impl Issuer {
         Ok(Self { keyring, examiner: examiner.map(Arc::new), trusted })
     }
 
-    /// True if tokens that are signed like this are good here now.
+    /// Returns true if this issuer still accepts tokens with this signature data.
     fn takes(&self, Signed { key, algorithm, says_access }: &Signed) -> bool {
         self.trusted.algorithms.contains(algorithm)
             && (*says_access || !self.trusted.require_at_jwt)

@@ -1,29 +1,29 @@
-//! [`Resource`]: what this server says of itself to whoever looks for a token for it: the metadata of RFC 9728, and where
-//! it stands.
+//! [`Resource`]: the metadata by which clients find out how to get a token for this server (RFC 9728), and
+//! its URL.
 
 use reqwest::Url;
 use serde_json::{Value, json};
 
-/// Where the metadata of protected resources stands.
+/// Well-known path of the metadata of protected resources.
 pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// What this server is to clients.
+/// This server as a protected resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// The address at which clients reach it, exactly as they are to name it.
+    /// The URL of this server, exactly as clients must name it.
     id: String,
     url: Url,
-    /// A name for people.
+    /// Display name.
     name: Option<String>,
-    /// The scopes that there are to ask for.
+    /// Scopes that clients can request.
     scopes: Vec<String>,
 }
 
 impl Resource {
-    /// The resource with this address.
+    /// Creates the resource with this URL.
     ///
     /// # Errors
-    /// What is wrong with the address, and how to mend it.
+    /// If the URL is invalid; the text names the fix.
     pub fn new(id: &str, name: Option<String>, scopes: Vec<String>) -> Result<Self, String> {
         let example = "write the address that clients use, such as https://bridge.example.com/mcp";
         let url = Url::parse(id).map_err(|_| format!("{id:?} is no address: {example}"))?;
@@ -36,24 +36,24 @@ impl Resource {
         Ok(Self { id: id.to_owned(), url, name, scopes })
     }
 
-    /// Whom tokens for this server are meant for (RFC 8707).
+    /// Returns the audience of tokens for this server (RFC 8707).
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// True if the metadata stands at this path below the well-known one: the path of the resource, that of the endpoint
-    /// as it is known here (a proxy may show another outside), or none.
+    /// Returns true if the metadata is served at this path below the well-known one. The path is that of the
+    /// resource, `/mcp` (a proxy may publish another path), or empty.
     pub fn stands_at(&self, path: &str) -> bool {
         path.is_empty() || path == "/mcp" || path == self.url.path().trim_end_matches('/')
     }
 
-    /// The address of the metadata (RFC 9728, section 3.1).
+    /// Returns the URL of the metadata (RFC 9728, section 3.1).
     pub fn metadata_url(&self) -> String {
         let path = self.url.path().trim_end_matches('/');
         format!("{}{WELL_KNOWN}{path}", self.url.origin().ascii_serialization())
     }
 
-    /// The metadata.
+    /// Returns the metadata document.
     pub fn metadata<'a>(&self, issuers: impl Iterator<Item = &'a str>) -> Value {
         let mut metadata = json!({
             "resource": self.id,

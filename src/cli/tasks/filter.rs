@@ -1,4 +1,4 @@
-//! Which tasks an operator wants to see. Names are compared as a whole: nothing is guessed. Pure.
+//! The filter of task lists. Names must match completely. Pure.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use taskbridge_sdk::Timestamp;
 
 use crate::tasks::task::{Outcome, Task, TaskState};
 
-/// Conditions that must all hold.
+/// Conditions that must all match.
 #[derive(Args, Clone, Debug, Default)]
 pub(in crate::cli) struct Filter {
     /// Only tasks in this state.
@@ -22,13 +22,13 @@ pub(in crate::cli) struct Filter {
     /// Only tasks of this owner.
     #[arg(long)]
     owner: Option<String>,
-    /// Only tasks that were made within this time, such as 30m, 12h or 7d.
+    /// Only tasks that were created within this time, such as 30m, 12h or 7d.
     #[arg(long, value_name = "DURATION", value_parser = humantime_serde::re::humantime::parse_duration)]
     since: Option<Duration>,
-    /// Only tasks for which something is due now.
+    /// Only tasks with an action due now.
     #[arg(long)]
     due: bool,
-    /// Only tasks whose engine does not serve them.
+    /// Only tasks whose engine is unavailable.
     #[arg(long)]
     trouble: bool,
 }
@@ -63,7 +63,7 @@ impl State {
 }
 
 impl Filter {
-    /// True if nothing is filtered out.
+    /// Returns true if no condition is set.
     pub(super) fn is_empty(&self) -> bool {
         let Self { state, tool, backend, owner, since, due, trouble } = self;
         state.is_none()
@@ -75,7 +75,7 @@ impl Filter {
             && !trouble
     }
 
-    /// True if the task is wanted.
+    /// Returns true if the task matches.
     pub(super) fn passes(&self, task: &Task, now: Timestamp) -> bool {
         let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
         self.state.is_none_or(|state| state.is_of(task))

@@ -1,5 +1,5 @@
-//! Tasks and their histories as text for people. Pure. What others have named or said is printed without control
-//! characters: a terminal obeys those.
+//! Formats tasks and their histories as text for people. Pure. Control characters in text from clients and
+//! engines are removed, because a terminal would execute them.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use taskbridge_sdk::Timestamp;
 use super::view::View;
 use crate::tasks::history::{CallTo, Entry, Fact, Said};
 
-/// How much of an id a table shows.
+/// Number of characters of an id in a table.
 const SHORT: usize = 12;
 
-/// The widest column, so that one long name does not push the others away.
+/// Maximum column width, so that one long name does not distort the table.
 const WIDEST: usize = 32;
 
 const HEADERS: [&str; 8] = ["ID", "STATE", "JOB", "TOOL", "BACKEND", "OWNER", "AGE", "DUE"];
 
-/// One line for each task, in aligned columns.
+/// Formats a table with one line per task, in aligned columns.
 pub(super) fn table(views: &[View], now: Timestamp) -> String {
     let mut rows = vec![HEADERS.map(str::to_owned)];
     rows.extend(views.iter().map(|view| {
@@ -48,7 +48,7 @@ pub(super) fn table(views: &[View], now: Timestamp) -> String {
     text
 }
 
-/// What stands in the way, or is under way.
+/// Formats what blocks a task, or the operation in progress.
 fn note(view: &View) -> String {
     if let Some(trouble) = &view.trouble {
         return format!("trouble: {}", cut(&trouble.reason));
@@ -69,7 +69,7 @@ fn due(view: &View, now: Timestamp) -> String {
     }
 }
 
-/// Without control characters.
+/// Replaces control characters by spaces.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -82,7 +82,7 @@ fn cut(text: &str) -> String {
     text.chars().take(WIDEST - 1).chain(['…']).collect()
 }
 
-/// About how long, as people say it: 340ms, 12s, 5m, 3h, 9d.
+/// Formats an approximate duration: 340ms, 12s, 5m, 3h, 9d.
 fn span(span: Duration) -> String {
     match span.as_secs() {
         0 => format!("{}ms", span.as_millis()),
@@ -93,7 +93,7 @@ fn span(span: Duration) -> String {
     }
 }
 
-/// All that is known of one task.
+/// Formats all fields of one task.
 pub(super) fn task(view: &View, now: Timestamp) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -168,7 +168,7 @@ fn amount(done: f64, total: Option<f64>) -> String {
     total.map_or_else(|| done.to_string(), |total| format!("{done} of {total}"))
 }
 
-/// A history, a line for each thing that happened.
+/// Formats a history, one line per entry.
 pub(super) fn history(entries: &[Entry], keeps: bool) -> String {
     if entries.is_empty() {
         let why = if keeps { "" } else { ": [store] history is \"0s\"" };

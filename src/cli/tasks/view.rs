@@ -1,4 +1,4 @@
-//! A task as operators see it, and as `export` documents it: no arguments, no results, no answers, nothing sealed. Pure.
+//! A task as `list`, `show` and `export` present it: no arguments, results, answers or sealed values. Pure.
 
 use serde::{Serialize, Serializer};
 use taskbridge_sdk::{Progress, Timestamp};
@@ -7,7 +7,7 @@ use crate::store::survey::Surveyed;
 use crate::tasks::history::{EngineCall, Entry, Fact};
 use crate::tasks::task::{AskedStatus, Asker, Job, Task, TaskState};
 
-/// A row. The names of its fields are what programs rely on: they only grow.
+/// A row. Programs rely on the field names: fields are only added.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct View {
     pub(super) id: String,
@@ -21,7 +21,7 @@ pub(super) struct View {
     pub(super) key: String,
     pub(super) handle: Option<String>,
     pub(super) group: Option<String>,
-    /// Starts that were attempted, while the job is not open yet.
+    /// Number of start attempts, while the job is not open yet.
     pub(super) attempts: Option<u32>,
     #[serde(serialize_with = "moment")]
     pub(super) created_at: Timestamp,
@@ -45,7 +45,7 @@ pub(super) struct View {
     pub(super) version: u64,
 }
 
-/// A wish to stop the job.
+/// A cancellation request.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct CancelView {
     #[serde(serialize_with = "moment")]
@@ -54,7 +54,7 @@ pub(super) struct CancelView {
     pub(super) failed: u32,
 }
 
-/// Something that was asked, without its words.
+/// A question without its content.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct QuestionView {
     pub(super) key: String,
@@ -64,12 +64,12 @@ pub(super) struct QuestionView {
     pub(super) at: Timestamp,
     /// `open`, `answered`, `visiting` or `closed`.
     pub(super) status: &'static str,
-    /// Whose answer stands.
+    /// The principal whose answer was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) answered_by: Option<String>,
 }
 
-/// Why the engine does not serve it.
+/// Why the engine is unavailable.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct TroubleView {
     #[serde(serialize_with = "moment")]
@@ -77,7 +77,7 @@ pub(super) struct TroubleView {
     pub(super) reason: String,
 }
 
-/// Who is acting on it.
+/// The replica that currently works on the task.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct LeaseView {
     pub(super) replica: String,
@@ -115,7 +115,7 @@ fn maybe<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error
     }
 }
 
-/// The client's state in one word.
+/// Returns the client state in one word.
 pub(super) fn state(task: &Task) -> &'static str {
     match task.state {
         TaskState::Working => "working",
@@ -125,7 +125,7 @@ pub(super) fn state(task: &Task) -> &'static str {
 }
 
 impl View {
-    /// The view of a row whose task was understood.
+    /// Creates the view of a row that could be parsed.
     pub(super) fn of(row: &Surveyed, task: &Task) -> Self {
         let (job, attempts) = match &task.job {
             Job::Pending { queued: true, attempts, .. } => ("queued", Some(*attempts)),
@@ -189,7 +189,7 @@ impl View {
         }
     }
 
-    /// The row with its history.
+    /// Adds the history to the row.
     pub(super) fn with(self, history: &[Entry]) -> Exported<'_> {
         let history = history.iter().map(|entry| EntryView {
             at: entry.at,

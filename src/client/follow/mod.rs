@@ -1,5 +1,5 @@
-//! Follows a call to its end: shows where it stands, puts its questions to the person at the terminal, and asks what
-//! to do when that person interrupts. One loop; nothing is spawned.
+//! Follows a call until it ends: shows its state, asks its questions at the terminal, and asks what to do
+//! after an interrupt. One loop; it spawns nothing.
 
 mod state;
 
@@ -19,39 +19,39 @@ use super::terminal::Terminal;
 use super::wait::{self, Word};
 use crate::mcp::jsonrpc::Outcome;
 
-/// How often what moves on the screen is drawn.
+/// The interval of animation frames.
 const FRAME: Duration = Duration::from_millis(120);
-/// The token under which progress is reported. There is one call in a session.
+/// The progress token. There is one call per session.
 pub(super) const PROGRESS_TOKEN: &str = "call";
 
-/// How following ended.
+/// The end of following.
 #[derive(Debug)]
 pub(super) enum Ending {
     /// The call was answered.
     Answered(Outcome),
-    /// The job goes on without anybody who waits; the exit code says why.
+    /// The job continues without a waiting client; the exit code gives the reason.
     Left(u8),
 }
 
-/// The signals that end the waiting, never the job.
+/// The signals that end the wait, never the job.
 pub(super) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-/// The exit codes of a program that such a signal ended.
+/// The exit codes of a program that was ended by these signals.
 pub(super) const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 /// The exit code of `timeout(1)`.
 pub(super) const TIMED_OUT: u8 = 124;
 
 impl Signals {
-    /// From now on the signals come here.
+    /// Registers the signal handlers.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Waits for a signal: the exit code of a program that it ends.
+    /// Waits for a signal and returns the exit code of a program that it ends.
     pub(super) async fn next(&mut self) -> u8 {
         tokio::select! {
             _ = self.interrupt.recv() => INTERRUPTED,
@@ -60,23 +60,23 @@ impl Signals {
     }
 }
 
-/// What is followed.
+/// A call that is followed.
 pub(super) struct Pursuit<'a> {
     pub(super) session: &'a Session,
-    /// What the job is called on the screen.
+    /// The label of the job on the screen.
     pub(super) label: &'a str,
-    /// Its task, if it is one.
+    /// Its task, if any.
     pub(super) task: Option<&'a str>,
-    /// True if the task was made in this session.
+    /// True if the task was created in this session.
     pub(super) is_ours: bool,
-    /// Who can be asked.
+    /// The terminal for questions, if any.
     pub(super) terminal: Option<&'a Terminal>,
-    /// When to leave.
+    /// When to stop waiting.
     pub(super) until: Option<Instant>,
 }
 
 impl<'a> Pursuit<'a> {
-    /// Follows a task to its end.
+    /// Follows a task until it ends.
     pub(super) async fn task(
         &self,
         id: &'a str,
@@ -91,7 +91,7 @@ impl<'a> Pursuit<'a> {
         self.run(waiting, watching, heard, words, screen, signals).await
     }
 
-    /// Follows a plain call, which `request` waits for.
+    /// Follows a plain call, whose answer `request` waits for.
     pub(super) async fn plain<F>(
         &self,
         request: impl FnOnce(Ear) -> F,

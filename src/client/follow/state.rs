@@ -1,5 +1,5 @@
-//! [`State`]: what is known of a call while it is followed, and the talk with the person at the terminal: the questions
-//! in their order, the answers on their way, and what to do after Ctrl-C. It must not wait for anything itself.
+//! [`State`]: the state of a followed call, and the dialog with the person at the terminal: pending
+//! questions, answers being sent, and the choice after Ctrl-C. It must not wait for anything itself.
 
 use std::collections::VecDeque;
 
@@ -19,14 +19,14 @@ use super::super::wait::{self, Word};
 use super::{INTERRUPTED, PROGRESS_TOKEN, Pursuit};
 use crate::mcp::jsonrpc::Id;
 
-/// A question that waits for its turn, or for its answer.
+/// A pending question.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     id: Id,
     params: Value,
 }
 
-/// What a person at the terminal said.
+/// A person's input at the terminal.
 pub(super) enum Said {
     Answer(Question, Reply),
     Choice(Choice),
@@ -34,7 +34,7 @@ pub(super) enum Said {
     Nothing,
 }
 
-/// What is being asked now.
+/// The current dialog.
 pub(super) enum Talk<'a> {
     Silence,
     Question(Question, LocalBoxFuture<'a, Said>),
@@ -42,7 +42,7 @@ pub(super) enum Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// Waits for what is said; for ever if nothing is asked.
+    /// Waits for the person's input; forever if nothing is asked.
     pub(super) async fn said(&mut self) -> Said {
         match self {
             Self::Silence => std::future::pending().await,
@@ -51,7 +51,7 @@ impl Talk<'_> {
     }
 }
 
-/// All that changes while a call is followed.
+/// The state that changes while a call is followed.
 pub(super) struct State<'a> {
     session: &'a Session,
     label: &'a str,
@@ -61,22 +61,22 @@ pub(super) struct State<'a> {
     lost: bool,
     waiting: VecDeque<Question>,
     pub(super) talk: Talk<'a>,
-    /// Answers that the server does not have yet.
+    /// Answers that the server has not received yet.
     given: Vec<(Question, Reply)>,
-    /// Answers and cancellations on their way.
+    /// Answers and cancellations that are being sent.
     pub(super) errands: FuturesUnordered<LocalBoxFuture<'a, Done>>,
 }
 
-/// An errand that is over.
+/// A finished request.
 pub(super) struct Done {
-    /// The question that was answered, if one was.
+    /// The question that was answered, if any.
     answered: Option<Id>,
-    /// What went wrong.
+    /// The error, if any.
     problem: Option<String>,
 }
 
 impl<'a> State<'a> {
-    /// Nothing is known yet, and nothing asked.
+    /// Creates the initial state: no status and no question.
     pub(super) fn new(pursuit: &Pursuit<'a>) -> Self {
         Self {
             session: pursuit.session,
@@ -92,12 +92,12 @@ impl<'a> State<'a> {
         }
     }
 
-    /// True while somebody is being asked something.
+    /// Returns true while a question is asked.
     pub(super) fn is_asking(&self) -> bool {
         !matches!(self.talk, Talk::Silence)
     }
 
-    /// Takes what the server says.
+    /// Handles a message of the server.
     pub(super) fn hear(&mut self, heard: Heard, screen: &mut Screen) {
         match heard {
             Heard::Asked { id, params } => self.asked(Question { id, params }, screen),
@@ -163,8 +163,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Takes a question. The same question in another message takes the place of the first; what was answered already,
-    /// on a connection that broke, is not asked again.
+    /// Handles a question. The same question in another message replaces the first. A question that was
+    /// already answered on a broken connection is not asked again.
     fn asked(&mut self, question: Question, screen: &mut Screen) {
         let given = self.given.iter().find(|(given, _)| given.params == question.params);
         if let Some((_, reply)) = given {
@@ -184,7 +184,7 @@ impl<'a> State<'a> {
         self.turn(screen);
     }
 
-    /// The server wants no answer to a question any more.
+    /// Handles the server's withdrawal of a question.
     fn withdrawn(&mut self, params: &Value, screen: &mut Screen) {
         let id = params.get("requestId").and_then(|id| serde_json::from_value::<Id>(id.clone()).ok());
         self.waiting.retain(|question| Some(&question.id) != id.as_ref());
@@ -198,7 +198,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Asks the next question if nothing is asked now.
+    /// Asks the next question if none is open.
     fn turn(&mut self, screen: &mut Screen) {
         if !matches!(self.talk, Talk::Silence) {
             return;
@@ -220,7 +220,7 @@ impl<'a> State<'a> {
         self.talk = Talk::Question(question, talk);
     }
 
-    /// Somebody wants to stop waiting. Gives the exit code if that is now.
+    /// Handles an interrupt of the wait. Returns the exit code if the client exits now.
     pub(super) fn interrupted(&mut self, code: u8, screen: &mut Screen) -> Option<u8> {
         let terminal = match (self.terminal, &self.talk) {
             (Some(terminal), Talk::Silence | Talk::Question(..)) if code == INTERRUPTED => terminal,
@@ -237,12 +237,12 @@ impl<'a> State<'a> {
         None
     }
 
-    /// Takes what the person said. Gives the exit code if that is to leave.
+    /// Handles the person's input. Returns the exit code if the person chose to leave.
     pub(super) fn said(&mut self, said: Said, screen: &mut Screen) -> Option<u8> {
         let talk = std::mem::replace(&mut self.talk, Talk::Silence);
         match said {
             Said::Answer(asked, reply) => {
-                // Meanwhile the same question may have come in another message.
+                // In the meantime the same question may have arrived in another message.
                 let newest = if let Talk::Question(newest, _) = talk { newest } else { asked };
                 self.answer(newest, reply);
             }
@@ -262,7 +262,7 @@ impl<'a> State<'a> {
         self.given.push((question, reply));
         self.errands.push(Box::pin(async move {
             let attempt = async || match session.send(&message).await {
-                // With a new session it goes through.
+                // The message is sent again in a new session.
                 Err(Fault::NoSession(_)) => {
                     session.quick("ping", json!({})).await?;
                     session.send(&message).await
@@ -271,7 +271,7 @@ impl<'a> State<'a> {
             };
             let sent = wait::insist(attempt, |_| {}).await;
             let problem = sent.err().map(|fault| match fault {
-                // The server says what does not fit, and asks again.
+                // The server reports the invalid value, and asks again.
                 Fault::Status { status: StatusCode::BAD_REQUEST, message } if !message.is_empty() => message,
                 fault => format!("the answer was not taken: {fault}"),
             });
@@ -286,7 +286,7 @@ impl<'a> State<'a> {
         let session = self.session;
         self.errands.push(Box::pin(async move {
             let problem = match wait::insist(async || task::cancel(session, id).await, |_| {}).await {
-                // It had ended before.
+                // The task had already ended.
                 Ok(_) | Err(Fault::Refused(_)) => None,
                 Err(fault) => Some(format!("it could not be cancelled: {fault}")),
             };
@@ -303,7 +303,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// What a job says, in one line.
+/// Formats a job's log message as one line.
 fn said(label: &str, params: &Value) -> String {
     let words = params.get("data").map(plain).unwrap_or_default();
     match params.get("level").and_then(Value::as_str) {

@@ -1,9 +1,9 @@
-//! What a config says wrongly of who may do what, with the exact words that are told. It must not decide about anybody.
+//! Errors in access rules, with their exact messages. It must not decide about a caller.
 
 use super::*;
 use crate::access::{Rule, Rules, Who};
 
-/// Two keys, of which one is in a group and has a scope.
+/// Two keys; one has a group and a scope.
 const KEYS: &str = "[auth]\nmode = \"api_keys\"\n\
     [[auth.keys]]\nprincipal = \"ann\"\nsha256 = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"\n\
     groups = [\"release\"]\nscopes = [\"deploy\"]\n\

@@ -1,4 +1,4 @@
-//! Addresses that a config may have the server ask, and those that it may not. It must not connect to anything.
+//! URLs in a config that the server may call, and URLs that it may not. It must not connect to anything.
 
 use super::*;
 

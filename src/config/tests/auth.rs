@@ -1,8 +1,8 @@
-//! What a config says wrongly of client certificates, with the exact words that are told. It must not read a certificate.
+//! Errors in client certificate rules, with their exact messages. It must not read a certificate.
 
 use super::*;
 
-/// `[auth]` with this mode and these rules, each on lines of its own from the fourth on.
+/// Returns the problems of `[auth]` with this mode and these rules, whose lines start at the fourth.
 fn told(mode: &str, rules: &str) -> String {
     words(&format!("[auth]\nmode = \"{mode}\"\n[[auth.certificates]]\n{rules}"))
 }
@@ -85,7 +85,7 @@ fn mistakes_in_certificates() {
              one of the two",
         ),
     ] {
-        // That the certificate itself is none is told as well, where the tables can be read.
+        // An invalid certificate is reported as well, if the tables can be read.
         let said = words(&format!("[auth]\n{auth}{ca}"));
         assert!(said.contains(expected), "{said}\n{expected}");
     }

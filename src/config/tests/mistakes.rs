@@ -1,4 +1,4 @@
-//! What a config says wrongly of backends and tools, with the exact words that are told. It must not read the server's own tables.
+//! Errors in backends and tools, with their exact messages. It must not read the server's own tables.
 
 use super::*;
 

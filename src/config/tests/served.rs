@@ -1,4 +1,4 @@
-//! What a config says wrongly of resources, templates and prompts, with the exact words that are told. It must not serve any of them.
+//! Errors in resources, templates and prompts, with their exact messages. It must not serve any of them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the companion tools say of themselves.
+//! Definitions of the companion tools: names, descriptions and schemas.
 
 use serde_json::{Value, json};
 
@@ -6,24 +6,24 @@ use super::Companion;
 use crate::mcp::Settings;
 use crate::mcp::fallback::handle_schema;
 
-/// How a companion tool is listed.
+/// Entry of a companion tool in the tool list.
 pub struct Definition {
     /// Its name.
     pub name: &'static str,
     /// Its title, for people.
     pub title: &'static str,
-    /// What it does, for models.
+    /// Description, for models.
     pub description: String,
-    /// Hints, as MCP has them.
+    /// Annotations, in the form of MCP.
     pub annotations: Value,
-    /// What it takes.
+    /// Schema of its arguments.
     pub input_schema: Value,
-    /// What it gives. Absent where the answer is another tool's result, or plain text.
+    /// Schema of its result. `None` where the answer is another tool's result, or plain text.
     pub output_schema: Option<Value>,
 }
 
 impl Companion {
-    /// How the tool is listed.
+    /// Returns the tool's entry in the tool list.
     pub fn definition(self, settings: &Settings) -> Definition {
         let task_id = json!({"type": "string", "description": "The task_id of the handle that the call answered with."});
         let reads = json!({"readOnlyHint": true, "openWorldHint": false});

@@ -1,4 +1,4 @@
-//! What the companion tools do at once, against the verbs of the service.
+//! Companion tools that act at once, through the operations of the service.
 
 use serde::Serialize;
 use serde_json::json;
@@ -18,10 +18,10 @@ use crate::tasks::service::{AnswerError, Cancelled, Deed, View};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Asked, Task, TaskId};
 
-/// The list that cursors of `task_list` are for.
+/// Name of this list in the cursors of `task_list`.
 const LIST: &str = "task_list";
 
-/// The most tasks in one answer, however large pages are: all of it goes into a model's context.
+/// Maximum number of tasks in one answer, whatever the page size: all of it goes into a model's context.
 const MOST_LISTED: usize = 50;
 
 /// A task in a list.
@@ -33,10 +33,10 @@ struct Listed<'a> {
     created_at: String,
 }
 
-/// Does it, for this caller. `client` says what the caller can be asked by the protocol itself.
+/// Runs a command for this caller. `client` contains the capabilities of the caller's client.
 ///
 /// # Errors
-/// If the store cannot be used.
+/// If the store fails.
 pub async fn run(
     bridge: &Bridge,
     caller: &Principal,
@@ -104,7 +104,7 @@ async fn answer_question(
     }
 }
 
-/// The question that is meant, if a model may answer it.
+/// Returns the question that is meant, if a model may answer it.
 fn pick<'a>(bridge: &Bridge, view: &'a View, named: Option<&str>) -> Result<&'a Asked, String> {
     let id = &view.task.id;
     let mut open = view.task.open_questions().filter(|asked| named.is_none_or(|named| asked.key == named));

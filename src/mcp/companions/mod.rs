@@ -1,7 +1,7 @@
-//! The companion tools: what a model goes on with when its call was answered with a handle. They work on the same
-//! rows as the protocol's own tasks, for any generation. [`Order::read`] says what is wanted; to wait needs the
-//! caller's stream, so a generation does that itself, and hands all else to [`run`]. It must not know how a generation
-//! writes a tool result.
+//! The companion tools, which a model uses after its call was answered with a handle. They work on the same
+//! rows as the protocol's own tasks, for every generation. [`Order::read`] parses a call. To wait needs the
+//! caller's stream, so a generation does that itself; [`run`] does everything else. It must not know how a
+//! generation writes a tool result.
 
 mod definitions;
 mod errands;
@@ -21,11 +21,11 @@ pub use orders::{Errand, Order, WaitOrder};
 /// One of the companion tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Companion {
-    /// Waits for a task, and gives its result.
+    /// Waits for a task, and returns its result.
     Wait,
-    /// Stops a task.
+    /// Cancels a task.
     Cancel,
-    /// Answers what a task asks.
+    /// Answers a task's question.
     Answer,
     /// Lists the caller's tasks.
     List,
@@ -33,24 +33,24 @@ pub enum Companion {
     Logs,
 }
 
-/// What a companion tool says.
+/// Answer of a companion tool.
 #[derive(Debug)]
 pub struct Said {
-    /// For the model.
+    /// Text for the model.
     pub text: String,
-    /// The same as data.
+    /// The same as structured data.
     pub structured: Option<Value>,
-    /// True if it could not do what was asked.
+    /// True if the request could not be done.
     pub is_error: bool,
-    /// True if the text is what a job printed.
+    /// True if the text is output of a job.
     pub of_job: bool,
 }
 
 impl Companion {
-    /// All of them, in the order in which they are listed.
+    /// All of them, in the order of the tool list.
     pub const ALL: [Companion; 5] = [Self::Wait, Self::Cancel, Self::Answer, Self::List, Self::Logs];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wait => "task_wait",
@@ -61,13 +61,13 @@ impl Companion {
         }
     }
 
-    /// The companion of this name.
+    /// Returns the companion of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|companion| companion.name() == name)
     }
 
-    /// True if this caller is offered the tool. `automatic` says whether its generation offers the tools that stand
-    /// in for the protocol's own to it where the config leaves that open.
+    /// Returns true if this caller is offered the tool. `automatic` is whether the caller's generation offers
+    /// the tools that replace protocol features under `companion_tools = "auto"`.
     pub fn is_offered(self, bridge: &Bridge, caller: &Principal, automatic: bool) -> bool {
         match (bridge.settings().companion_tools, self) {
             (CompanionTools::Never, _) => false,
@@ -78,19 +78,19 @@ impl Companion {
     }
 }
 
-/// What somebody hears who asks for a task that they do not have.
+/// Returns the refusal for a task that the caller does not have.
 pub fn no_task(bridge: &Bridge, caller: &Owner, id: &TaskId) -> Said {
     bridge.not_found(caller, id);
     Said::refusal(format!("There is no task {id}. It may have expired."))
 }
 
 impl Said {
-    /// A line on why it could not be done.
+    /// Returns a refusal with one line of text.
     pub fn refusal(text: impl Into<String>) -> Self {
         Self { text: text.into(), structured: None, is_error: true, of_job: false }
     }
 
-    /// A line on a task, with its handle.
+    /// Returns a line about a task, with its handle.
     pub fn about(text: String, handle: &Handle<'_>) -> Self {
         Self { text, structured: Some(json!(handle)), is_error: false, of_job: false }
     }

@@ -1,4 +1,4 @@
-//! What is wanted of a companion tool, read from its arguments. A problem names the argument and what it must be.
+//! Parses the arguments of a call of a companion tool. An error names the argument and the expected value.
 
 use std::time::Duration;
 
@@ -8,59 +8,59 @@ use taskbridge_sdk::Answer;
 use super::Companion;
 use crate::tasks::task::TaskId;
 
-/// What is wanted.
+/// A parsed call.
 #[derive(Debug, PartialEq)]
 pub enum Order {
-    /// To wait for a task.
+    /// Waits for a task.
     Wait(WaitOrder),
-    /// Anything that is done at once.
+    /// Any command that completes at once.
     Errand(Errand),
 }
 
-/// To wait for a task.
+/// A call that waits for a task.
 #[derive(Debug, PartialEq)]
 pub struct WaitOrder {
-    /// Which.
+    /// The task.
     pub id: TaskId,
-    /// For how long at most; absent for as long as a call may wait.
+    /// Maximum wait; `None` waits as long as a call may.
     pub patience: Option<Duration>,
 }
 
-/// What is done at once.
+/// A command that completes at once.
 #[derive(Debug, PartialEq)]
 pub enum Errand {
-    /// To stop a task.
+    /// Cancels a task.
     Cancel(TaskId),
-    /// To answer a question.
+    /// Answers a question.
     Answer {
         /// The task that asks.
         id: TaskId,
-        /// Which question; absent if only one is open.
+        /// Key of the question; `None` if only one is open.
         question: Option<String>,
         /// The answer.
         answer: Answer,
     },
-    /// To list tasks.
+    /// Lists tasks.
     List {
-        /// Where to go on.
+        /// Cursor of the next page.
         cursor: Option<String>,
     },
-    /// To show a log.
+    /// Shows a log.
     Logs {
         /// The task.
         id: TaskId,
-        /// The lines to show.
+        /// Text that the shown lines contain.
         search: Option<String>,
-        /// How much of it at most.
+        /// Maximum size of the answer in bytes.
         max_bytes: Option<usize>,
     },
 }
 
 impl Order {
-    /// Reads the arguments of a call to this companion.
+    /// Parses the arguments of a call of this companion.
     ///
     /// # Errors
-    /// What is wrong with them, for the model.
+    /// The problem, in words for the model.
     pub fn read(companion: Companion, arguments: &Value) -> Result<Self, String> {
         let id = || task_id(arguments);
         Ok(match companion {
@@ -103,7 +103,7 @@ fn answer(arguments: &Value) -> Result<Answer, String> {
     }
 }
 
-/// At most a day, so that any number makes a duration; a call waits for much less.
+/// Parses `seconds`, at most a day, so that any number is a valid duration. A call waits for much less.
 fn seconds(arguments: &Value) -> Result<Option<f64>, String> {
     match arguments.get("seconds") {
         None | Some(Value::Null) => Ok(None),

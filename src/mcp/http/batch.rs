@@ -1,5 +1,6 @@
-//! POST of a batch, which sessions of 2025-03-26 may send. Each entry is admitted and counted as a request by itself. The
-//! answers are one JSON array, or, where one of them takes a while, messages of a stream.
+//! Handles POST with a batch, which sessions of 2025-03-26 may send. Each entry is admitted and counted like
+//! a single request. The answers form one JSON array or, if one of them takes time, separate messages on a
+//! stream.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ use crate::mcp::outlet::Outlet as _;
 use crate::mcp::room::SMALL;
 use crate::mcp::session::Caller;
 
-/// Answers a batch. Where no session says that it may send one, it is refused as what it is to the other revisions: no message.
+/// Answers a batch. Other revisions have no batches: without a session that allows them, the batch is refused
+/// as an invalid message.
 pub(super) async fn post(
     http: &Arc<Http>,
     principal: Principal,
@@ -43,7 +45,7 @@ pub(super) async fn post(
     let entries = entries.map_err(Refusal::malformed)?;
     let caller = Caller { principal, session: Some(session) };
     let (mut requests, mut answers) = (Vec::new(), Vec::new());
-    // What is said of entries that want no answer.
+    // The first refusal of an entry that gets no response.
     let mut failure = None;
     for (n, entry) in entries.into_iter().enumerate() {
         match entry.map_err(Refusal::malformed) {
@@ -70,7 +72,7 @@ pub(super) async fn post(
     Ok(Exchange::handle_batch(http, caller, requests, answers).await)
 }
 
-/// Lets a request pass that could be sent by itself in this session.
+/// Admits a request that the session could also send outside a batch.
 async fn admit(
     http: &Arc<Http>,
     headers: &HeaderMap,
@@ -85,20 +87,20 @@ async fn admit(
     Ok((request, share))
 }
 
-/// The place of an answer in its batch, and its JSON text.
+/// The index of an answer in its batch, and its JSON text.
 type Answer = (usize, Vec<u8>);
 
-/// What the requests of a batch are answered with, by the place of each in it.
+/// The answers to the requests of a batch, each with its index.
 #[derive(Default)]
 pub(super) struct Answers(Mutex<Option<Vec<Answer>>>);
 
 impl Answers {
-    /// The answers that are there before any request is handled.
+    /// Starts with the answers that exist before any request is handled.
     pub(super) fn new(answers: Vec<Answer>) -> Self {
         Self(Mutex::new(Some(answers)))
     }
 
-    /// One more. It goes out by itself once the others have been taken.
+    /// Adds an answer. If the collected answers were already taken, sends it on the stream instead.
     pub(super) async fn give(&self, n: usize, answer: Vec<u8>, feed: &Feed) {
         let answer = match &mut *self.0.lock() {
             Some(answers) => return answers.push((n, answer)),
@@ -107,7 +109,7 @@ impl Answers {
         send(answer, feed).await;
     }
 
-    /// All that are there, in the order of the batch.
+    /// Takes the answers that exist so far, in the order of the batch.
     pub(super) fn take(&self) -> Vec<Vec<u8>> {
         let mut answers = self.0.lock().take().unwrap_or_default();
         answers.sort_by_key(|(n, _)| *n);
@@ -115,7 +117,7 @@ impl Answers {
     }
 }
 
-/// Sends an answer on the stream; that there is no room for it, where there is none.
+/// Sends an answer on the stream, or an error if the memory budget is exhausted.
 pub(super) async fn send(answer: Vec<u8>, feed: &Feed) {
     let bytes = answer.len();
     let mut answer: Value = serde_json::from_slice(&answer).expect("a response is JSON");

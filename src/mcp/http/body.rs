@@ -1,5 +1,5 @@
-//! Reads the body of a request: not more than is allowed, and not more of one caller's at once. How slowly it may come is the
-//! connection's matter.
+//! Reads the body of a request, within a size limit and a limit of concurrent bodies per owner. The
+//! connection limits the transfer rate.
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -12,22 +12,22 @@ use crate::auth::Principal;
 use crate::mcp::room::{SMALL, Spot};
 use crate::mcp::whose::Whose;
 
-/// How much of a body that is too large is read and thrown away, so that the client gets to read why.
+/// How much of an oversized body is read and discarded, so that the client can read the error response.
 const DISCARDED: usize = 64 * 1024 * 1024;
 
-/// A body that comes in.
+/// A body that is being received.
 struct Coming<'a> {
     http: &'a Http,
     principal: &'a Principal,
     chunks: axum::body::BodyDataStream,
-    /// As large as it can be.
+    /// Upper bound of the body's size.
     most: usize,
     received: usize,
     share: Option<Share>,
     spot: Option<Spot>,
 }
 
-/// The whole body, at most `limit` bytes.
+/// Reads the whole body, at most `limit` bytes.
 pub(super) async fn read(http: &Http, principal: &Principal, body: Body, limit: usize) -> Result<Bytes> {
     let hint = body.size_hint();
     let announced = usize::try_from(hint.lower()).unwrap_or(usize::MAX);
@@ -41,7 +41,7 @@ pub(super) async fn read(http: &Http, principal: &Principal, body: Body, limit: 
     if first.len() > limit {
         return Err(too_large(coming.chunks, limit).await);
     }
-    // Nearly every message comes in one piece, which needs no copy.
+    // Almost every message arrives in one piece, which needs no copy.
     let Some(second) = coming.next().await? else { return Ok(first) };
     let mut whole = Vec::with_capacity(announced.max(first.len() * 2).min(limit));
     whole.extend_from_slice(&first);
@@ -60,7 +60,7 @@ impl Coming<'_> {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let chunk = match self.chunks.next().now_or_never() {
             Some(chunk) => chunk,
-            // What has come whole already costs nothing; what is waited for is counted.
+            // A chunk that has already arrived costs nothing. Only bodies that have to wait are counted.
             None => {
                 self.count()?;
                 self.chunks.next().await
@@ -71,7 +71,8 @@ impl Coming<'_> {
         Ok(chunk)
     }
 
-    /// Counts it among those of its owner that are waited for.
+    /// Counts this body among those of its owner that have to wait, and reserves memory budget for a large
+    /// one.
     fn count(&mut self) -> Result<()> {
         let limits = &self.http.bridge.settings().limits;
         if self.share.is_none() {

@@ -1,34 +1,34 @@
-//! [`Capacity`]: how many connections fit the descriptor limit of this process (`RLIMIT_NOFILE`). It must not count
-//! connections.
+//! [`Capacity`]: how many connections fit the descriptor limit of this process (`RLIMIT_NOFILE`). It must not
+//! count connections.
 
 use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Descriptors that no connection takes: a quarter of the limit, within these bounds. The store opens files and connections
-/// while it works, logs are rotated, engines and receivers are called over connections of their own, and a local job takes
-/// pipes as it starts. Connections that are being closed for others and those of the metrics page come out of it as well.
+/// Bounds of the reserve: a quarter of the descriptor limit, which connections cannot use. The reserve is for
+/// files and connections of the store, log rotation, connections to engines and receivers, and the pipes of
+/// local jobs. Connections that are being evicted and those of the metrics page use it too.
 const RESERVE: (u64, u64) = (16, 256);
 
-/// Descriptors that are assumed to be open where the system does not list them.
+/// Assumed number of open descriptors if the system does not list them.
 const ASSUMED_OPEN: u64 = 64;
 
-/// The fewest connections that are taken, however low the limit is.
+/// The minimum number of connections, however low the limit is.
 const FEWEST: u64 = 8;
 
-/// The connections that fit the descriptor limit.
+/// The number of connections that fit the descriptor limit.
 pub(super) struct Capacity {
     /// `None` without a limit.
     limit: Option<u64>,
     fitting: usize,
-    /// What was last asked for in vain.
+    /// The configured limit of the last warning.
     warned: Option<usize>,
 }
 
 impl Capacity {
-    /// That of this process, by what it has open before it takes connections.
+    /// Returns the capacity of this process. Must be called before it accepts connections.
     pub(super) fn of_process() -> Self {
-        // The folder that is being read is one of them.
+        // The directory that is being read is one of them.
         let open = fs::read_dir("/proc/self/fd").map_or(ASSUMED_OPEN, |open| open.count() as u64);
         Self::new(getrlimit(Resource::Nofile).current, open)
     }
@@ -38,7 +38,8 @@ impl Capacity {
         Self { limit, fitting: usize::try_from(fitting).unwrap_or(usize::MAX), warned: None }
     }
 
-    /// As many of the connections that the config allows as fit. Warns once if they do not all fit.
+    /// Returns the smaller of the configured limit and the capacity. Warns once for each limit that does not
+    /// fit.
     pub(super) fn fit(&mut self, allowed: usize) -> usize {
         if let Some(limit) = self.limit
             && allowed > self.fitting

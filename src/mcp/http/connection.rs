@@ -1,5 +1,5 @@
-//! [`Connection`]: what happens on one: requests one after the other, each of which must have a form and come in time, and in
-//! the end perhaps a stream that lasts. It must not know what is asked.
+//! [`Connection`]: serves one connection. It answers requests one after the other, validates them and applies
+//! timeouts, and may end as a detached stream. It must not know what the requests ask for.
 
 use std::convert::Infallible;
 use std::future::{Future as _, poll_fn};
@@ -32,35 +32,36 @@ use super::socket::Socket;
 use super::tls::Tls;
 use crate::auth::Peer;
 
-/// As many headers as the HTTP library has room for without asking for memory.
+/// The number of headers that the HTTP library parses without a heap allocation.
 const USUAL_HEADERS: usize = 100;
 
-/// The smallest room that the HTTP library can do with.
+/// The smallest buffer that the HTTP library accepts.
 const SMALLEST_ROOM: usize = 8 * 1024;
 
-/// The most bytes of answers that the system keeps of one connection before it sends them. It could be megabytes otherwise.
+/// Limit of unsent response bytes that the kernel buffers per connection. Without a limit, it can be
+/// megabytes.
 const UNSENT: u32 = 64 * 1024;
 
-/// What the requests of one connection are served by.
+/// What one connection needs to serve its requests.
 pub(super) struct Connection {
     pub(super) peer: Peer,
-    /// The rules that were in force when it was accepted.
+    /// The rules that were in force when the connection was accepted.
     pub(super) rules: Arc<Rules>,
-    /// Where others are put in force.
+    /// Where new rules are published.
     pub(super) entrance: Arc<Entrance>,
     pub(super) router: Router,
     pub(super) shutdown: CancellationToken,
-    /// Among which it is while no request is in hand.
+    /// The idle connections. This one joins them while it has no request.
     pub(super) idle: IdleConnections,
     pub(super) large_heads: LargeHeads,
-    /// Its place among all connections.
+    /// Its position in the fair queue of all connections.
     pub(super) scheduled: ScheduledConnection,
 }
 
 impl Connection {
-    /// Serves it until it ends.
+    /// Serves the connection until it ends.
     pub(super) async fn serve(mut self, socket: TcpStream) {
-        // Without this, an event can wait for the acknowledgement of the one before.
+        // Without this, an event can wait for the acknowledgement of the previous one.
         let _ = socket.set_nodelay(true);
         limit_unsent(&socket);
         let heads = Heads::begin(&self.idle);
@@ -80,7 +81,7 @@ impl Connection {
         };
         let (peer, rules, entrance) =
             (self.peer.clone(), Arc::clone(&self.rules), Arc::clone(&self.entrance));
-        // In a box, so that a stream that lasts does not keep the room that the requests before it took.
+        // Boxed, so that a detached stream does not keep the memory of the earlier requests.
         let ended = match Box::pin(self.requests(socket, heads.clone())).await {
             Ok(None) => return,
             Ok(Some((socket, events))) => {
@@ -97,7 +98,8 @@ impl Connection {
         }
     }
 
-    /// Secures the connection, and notes what its client showed. `None` if they cannot agree.
+    /// Performs the TLS handshake, and stores the client's certificate. Returns `None` if the handshake
+    /// fails.
     async fn secure(&mut self, tls: &Tls, socket: TcpStream, heads: &Heads) -> Option<Socket> {
         if !Tls::begins(&socket).await.ok()? {
             return None;
@@ -115,7 +117,8 @@ impl Connection {
         }
     }
 
-    /// Answers requests until the connection closes, or becomes a stream that lasts.
+    /// Answers requests until the connection closes, or returns the socket and the events of a detached
+    /// stream.
     async fn requests(self, socket: Socket, heads: Heads) -> hyper::Result<Option<(Socket, Events)>> {
         let Self { peer, rules, entrance, router, shutdown, large_heads, mut scheduled, .. } = self;
         let last_accepted = Arc::new(AtomicBool::new(false));
@@ -178,7 +181,7 @@ impl Connection {
                 return Poll::Ready(Ok(Some(events)));
             }
             if let Some(since) = heads.since() {
-                // The HTTP library waits for a head that has not come whole.
+                // The HTTP library would wait for the rest of an incomplete head.
                 if evicted.is_cancelled() {
                     return Poll::Ready(Ok(None));
                 }
@@ -198,15 +201,16 @@ impl Connection {
     }
 }
 
-/// Limits what the system keeps of answers that the client's end has no room for. The HTTP library reads the next request once
-/// the whole answer before it was written, so that a client that never reads is soon not served any more.
+/// Limits the response bytes that the kernel buffers for a client that does not read. The HTTP library reads
+/// the next request only after the whole previous response was written. A client that never reads is
+/// therefore soon no longer served.
 fn limit_unsent(socket: &TcpStream) {
     if let Err(error) = socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT) {
         tracing::debug!(%error, "the unsent bytes of a connection cannot be limited");
     }
 }
 
-/// The other end of the connection, but for where a request is from that proxies passed on.
+/// Returns the peer of a request. Behind a trusted proxy, this is the address that the proxy reported.
 fn from(peer: &Peer, rules: &Rules, headers: &HeaderMap) -> Peer {
     let address = peer.address.map(|address| match rules.proxies.origin(address.ip(), headers) {
         origin if origin == address.ip() => address,
@@ -217,7 +221,7 @@ fn from(peer: &Peer, rules: &Rules, headers: &HeaderMap) -> Peer {
 
 fn builder(limits: &ConnectionLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    // A head that began is waited for less long: see `Heads`.
+    // An incomplete head has a shorter timeout: see `Heads`.
     builder.timer(TokioTimer::new()).header_read_timeout(limits.idle_for);
     builder.max_buf_size(limits.head_bytes.max(SMALLEST_ROOM)).max_header_size(limits.head_bytes);
     if limits.headers != USUAL_HEADERS {

@@ -1,7 +1,7 @@
-//! Streams of one session at several replicas. What one of them does that others must know is kept in the session's row:
-//! that a stream was opened, or taken up, and that a request was cancelled. Each replica looks into the row when a hint
-//! tells it to, and else with each sign of life that a stream gives, so that a hint that is lost makes it late and no more.
-//! Where no other process uses the store, nothing is kept and nothing looked at.
+//! Coordinates the streams of one session across replicas. The session's row records opened and resumed
+//! streams and cancelled requests. Each replica reads the row on a notification, and on each keep-alive of a
+//! stream, so a lost notification only causes a delay. If no other process uses the store, nothing is
+//! recorded or read.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::mcp::sse::Place;
 use crate::tasks::store::{Setting, Settings};
 use crate::tasks::streams::{LISTENS_FOR, StreamNote};
 
-/// The longest id of a request that is kept. Clients count, or take a UUID.
+/// The longest request id that is recorded. Clients use counters or UUIDs.
 const LONGEST_NAME: usize = 200;
 
-/// How far apart the clocks of two processes are that have asked the store for the time, as a rule.
+/// Usual clock difference between two processes that took the time from the store.
 const ROUGHLY: Duration = Duration::from_millis(250);
 
-/// A stream is about to be opened by a GET. Returns its number among those of its session, 0 where none is counted, and since
-/// when it listens.
+/// Records that a GET opens a stream. Returns the number of the stream within its session (0 if streams are
+/// not counted) and the time from which it listens.
 ///
 /// # Errors
-/// If its request was cancelled or the session has ended, wherever that was said.
+/// If the request was cancelled or the session has ended, on any replica, or if the store fails.
 pub(super) async fn opened(
     http: &Http,
     session: &Session,
@@ -53,13 +53,13 @@ pub(super) async fn opened(
     }
     heed(http, &session.nonce, &settings);
     let n = settings.streams.newest();
-    // What a job says has the time of the process that saw it. Where no stream has told of it, what was said just before is
-    // better told too than what was said just after not at all.
+    // The messages of a job have the clock of the process that observed it. If no other stream has reported
+    // them, a repeated message is better than a lost one.
     let since = if settings.streams.others_listen(n, now) { now } else { now - ROUGHLY };
     Ok((n, since))
 }
 
-/// A request was cancelled.
+/// Records that a request was cancelled.
 pub(super) async fn cancelled(http: &Http, session: &Session, id: &Id) {
     let bridge = &http.bridge;
     if !bridge.store.is_shared() {
@@ -76,19 +76,19 @@ pub(super) async fn cancelled(http: &Http, session: &Session, id: &Id) {
     }
 }
 
-/// Looks what was said elsewhere of a session that has a stream here, and says that the stream listens still, if that is
-/// its number. False once the session has ended.
+/// Applies the changes that other replicas recorded for a session. Records that the listening stream with
+/// this number, if given, is still open. Returns false if the session has ended.
 pub(super) async fn look(http: &Http, session: &Session, listens: Option<u64>) -> bool {
     let bridge = &http.bridge;
     if !bridge.store.is_shared() {
-        // A store that does not answer says nothing about the session.
+        // If the store fails, the session counts as active.
         return !bridge.store.has_ended(&session.nonce).await.unwrap_or(false);
     }
     let Ok(settings) = bridge.store.settings(&session.nonce).await else { return true };
     let Some(settings) = settings else { return false };
     heed(http, &session.nonce, &settings);
     let now = bridge.clock.now();
-    // Otherwise there is nobody who would want to know.
+    // Otherwise no other stream needs to know.
     let asked = |n: &u64| settings.streams.others_listen(*n, now) || session.client.makes_tasks();
     if let Some(n) = listens.filter(asked) {
         let note = Setting::Streams(StreamNote::Listens { n, until: now + LISTENS_FOR });
@@ -99,7 +99,7 @@ pub(super) async fn look(http: &Http, session: &Session, listens: Option<u64>) -
     true
 }
 
-/// Looks into the rows of sessions that other replicas have said something of, for as long as it is polled.
+/// Applies the changes that other replicas record for sessions, while it is polled.
 pub(super) async fn follow(http: Arc<Http>) -> Infallible {
     let mut sessions = http.bridge.service.sessions_elsewhere();
     loop {
@@ -115,13 +115,13 @@ pub(super) async fn follow(http: Arc<Http>) -> Infallible {
     }
 }
 
-/// Does what follows from it for the streams that are open here.
+/// Applies recorded changes to the open streams of this process.
 fn heed(http: &Http, session: &str, settings: &Settings) {
     http.live.heed(session, &settings.streams);
     http.bridge.speakers.heed(session, settings.streams.speaker(http.bridge.clock.now()));
 }
 
-/// A request's id, as it is kept.
+/// Returns the recorded form of a request id.
 fn name(id: &Id) -> String {
     serde_json::to_string(id).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! [`Entrance`]: who is let in, and from where: what another config can replace while connections are open. Who is no
-//! longer let in loses the streams that are open, too. It must not know what is asked behind it.
+//! [`Entrance`]: the access rules of the endpoint, which a new config can replace while connections are open.
+//! Callers who lose access also lose their open streams. It must not know what requests ask for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,29 +13,31 @@ use super::tls::Tls;
 use crate::auth::{Authenticator, Certificate, Peer, Presented, Principal, Unauthorized};
 use crate::mcp::origin::Doors;
 
-/// How long is waited at most before the clock is looked at again: it can be set.
+/// Maximum time until the clock is read again, because the system time can be changed.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Connections at once to a page beside the endpoint. They come out of the descriptors that the endpoint leaves in reserve.
+/// Maximum number of connections to a page on another address, such as the metrics. They use reserved
+/// descriptors.
 const PAGE_CONNECTIONS: usize = 8;
 
-/// Who is let in, and from where.
+/// Who may use the server, and from where.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Who is asking.
+    /// Authenticates callers.
     pub auth: Authenticator,
-    /// Which pages may talk to the server, and by which names.
+    /// The allowed web page origins and the server's host names.
     pub doors: Doors,
-    /// What a connection may take.
+    /// The limits of a connection.
     pub limits: ConnectionLimits,
-    /// What connections are secured by.
+    /// The TLS configuration.
     pub tls: Option<Tls>,
-    /// Whose word counts on where a request is from.
+    /// The trusted proxies.
     pub proxies: Proxies,
 }
 
 impl Rules {
-    /// The rules of a page beside the endpoint: no authentication, no TLS, few connections, and the default limits.
+    /// Rules of a page on another address: no authentication, no TLS, few connections, and otherwise the
+    /// default limits.
     pub fn plain() -> Self {
         let auth = Authenticator::None { single_user: false };
         let limits = ConnectionLimits { connections: PAGE_CONNECTIONS, ..ConnectionLimits::default() };
@@ -43,8 +45,8 @@ impl Rules {
         Self { auth, doors, limits, tls: None, proxies }
     }
 
-    /// Who sent a request that shows this. A certificate counts for as long as the authorities in force vouch for it, however
-    /// long its connection lasts.
+    /// Authenticates a request. A client certificate counts only while the current authorities vouch for it,
+    /// however long its connection lasts.
     ///
     /// # Errors
     /// See [`Unauthorized`].
@@ -57,13 +59,13 @@ impl Rules {
         self.auth.authenticate(&Presented { authorization, peer: &peer }).await
     }
 
-    /// True if somebody who was let in before would be let in now as well, and be the same.
+    /// Returns true if these rules would still admit this caller with the same identity.
     fn still_know(&self, principal: &Principal) -> bool {
         principal.certificate().is_none_or(|shown| self.vouch_for(shown)) && self.auth.still_knows(principal)
     }
 
-    /// True if a connection that began under others may go on under these: the same proxies are believed, and its client would
-    /// be served by what it showed.
+    /// Returns true if a connection that began under other rules may continue under these. The trusted
+    /// proxies must be the same, and TLS must accept its client.
     fn go_on_with(&self, peer: &Peer, began: &Rules) -> bool {
         let secured = match (&self.tls, &began.tls) {
             (None, None) => true,
@@ -83,30 +85,30 @@ impl Rules {
 pub struct Entrance(watch::Sender<Arc<Rules>>);
 
 impl Entrance {
-    /// These rules are in force first.
+    /// Starts with these rules.
     pub fn new(rules: Rules) -> Self {
         Self(watch::Sender::new(Arc::new(rules)))
     }
 
-    /// Puts other rules in force. What is known of whoever is asked about callers is kept.
+    /// Replaces the rules. Keeps the cached data of token issuers.
     pub fn replace(&self, mut rules: Rules) {
         rules.auth.inherit(&self.rules().auth);
         self.0.send_replace(Arc::new(rules));
     }
 
-    /// The rules in force.
+    /// Returns the rules in force.
     pub(super) fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.0.borrow())
     }
 
-    /// Waits until a connection that began under some rules may not go on under those in force.
+    /// Waits until the rules in force no longer permit a connection that began under `began`.
     pub(super) async fn parts_with(&self, peer: &Peer, began: &Rules) {
-        // The sender lives in `self`, so this ends for no other reason.
+        // The sender lives in `self`, so the wait has no other way to end.
         drop(self.0.subscribe().wait_for(|rules| !rules.go_on_with(peer, began)).await);
     }
 
-    /// Waits until somebody who was let in would no longer be, as who they were: by other rules at once, and if what they were
-    /// let in by is over, after this grace.
+    /// Waits until this caller would no longer be admitted with the same identity. New rules take effect at
+    /// once. The expiry of credentials takes effect after `grace`.
     pub(super) async fn turns_away(&self, principal: &Principal, grace: Duration) {
         let mut rules = self.0.subscribe();
         loop {
@@ -120,7 +122,7 @@ impl Entrance {
                     left => left,
                 }
             };
-            // The sender lives in `self`, so there can be other rules for as long as this waits.
+            // The sender lives in `self`, so rules can change during the whole wait.
             match left {
                 None => drop(rules.changed().await),
                 Some(left) => drop(timeout(left.min(LONGEST), rules.changed()).await),

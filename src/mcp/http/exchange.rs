@@ -1,5 +1,5 @@
-//! [`Exchange`]: a handler at work for one HTTP request. It is run by the connection that waits for it, so that it is
-//! dropped when the client goes away, and no task is spawned for it.
+//! [`Exchange`]: a handler that serves one HTTP request. The connection that waits for the response polls it,
+//! so no task is spawned, and the handler is dropped when the client disconnects.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,38 +27,38 @@ use crate::mcp::v2026_07_28::Asker;
 use crate::mcp::whose::Whose;
 use crate::mcp::{v2025_11_25, v2026_07_28};
 
-/// How long an answer may take before the client gets a stream to wait on. Answers that wait for nothing take a
-/// few milliseconds; whatever takes this long waits for a job, and its client should see at once how to come back.
+/// How long an answer may take before the client gets a stream. Answers without a wait take a few
+/// milliseconds. A slower answer waits for a job, and its client needs the resume information early.
 const QUICK: Duration = Duration::from_millis(250);
 
-/// What an exchange ends with: the response to a request, or nothing.
+/// The result of an exchange: the response to a request, or nothing.
 pub(super) type Ending = Option<(Id, Outcome<Payload>)>;
 
-/// A handler at work.
+/// A running handler.
 pub(super) struct Exchange {
     pub(super) http: Arc<Http>,
-    /// Who is answered.
+    /// The caller.
     pub(super) principal: Principal,
-    /// The session, in the generation that has them.
+    /// The session. `None` in the generation without sessions.
     pub(super) session: Option<Session>,
     pub(super) feed: Arc<Feed>,
     pub(super) work: Pin<Box<dyn Future<Output = Ending> + Send>>,
-    /// Where the stream stands, once it can be taken up again.
+    /// The position in the stream, once the stream can be resumed.
     pub(super) place: Option<Place>,
-    /// The stream's number among those of its session, where other replicas know of it; else 0.
+    /// The number of the stream within its session. 0 if no other replica tracks it.
     n: u64,
-    /// True if it listens.
+    /// True for a listening stream.
     listens: bool,
-    /// Lets the exchange end when its request is cancelled, or its session ends.
+    /// Ends the exchange when its request is cancelled, its session ends, or its stream is resumed elsewhere.
     pub(super) open: Option<Open>,
-    /// The HTTP status of an error that is answered at once.
+    /// The HTTP status of an error that is answered without a stream.
     status: fn(&Error) -> u16,
-    /// It is counted until it is over; the entries of a batch each by themselves.
+    /// Counts the request until the exchange ends. The entries of a batch have their own.
     _share: Option<Share>,
 }
 
 impl Exchange {
-    /// A handler of the generation with sessions.
+    /// Creates an exchange of the generation with sessions.
     fn new<W>(
         http: &Arc<Http>,
         share: Option<Share>,
@@ -87,7 +87,7 @@ impl Exchange {
         }
     }
 
-    /// Answers a request with a response of its own, or with a stream if that takes a while.
+    /// Answers a request with a single response, or with a stream if the answer takes time.
     pub(super) async fn handle(http: &Arc<Http>, share: Share, caller: Caller, request: Request) -> Response {
         let id = request.id.clone();
         let exchange = Self::new(http, Some(share), caller, None, |http, caller, feed| async move {
@@ -97,7 +97,7 @@ impl Exchange {
         exchange.answer(&id, QUICK).await
     }
 
-    /// Answers a request that stands by itself.
+    /// Answers a request of the stateless generation.
     pub(super) async fn handle_alone(
         http: &Arc<Http>,
         share: Share,
@@ -107,7 +107,7 @@ impl Exchange {
         let id = request.id.clone();
         let principal = asker.principal.clone();
         let (http, feed) = (Arc::clone(http), feed_for(http, &principal));
-        // Such a call may wait for a moment to see whether it needs a task at all.
+        // Such a call may first wait a short time for the result, to avoid creating a task.
         let quick = QUICK + http.bridge.settings().quick_wait;
         let work = {
             let (http, feed, id) = (Arc::clone(&http), Arc::clone(&feed), id.clone());
@@ -132,8 +132,8 @@ impl Exchange {
         exchange.answer(&id, quick).await
     }
 
-    /// Answers the requests of a batch: with one response, or, if one of them takes a while, each on a stream once it is
-    /// done. `answers` are there already.
+    /// Answers the requests of a batch: with one response or, if one of them takes time, with one message per
+    /// answer on a stream. `answers` already exist.
     pub(super) async fn handle_batch(
         http: &Arc<Http>,
         caller: Caller,
@@ -180,7 +180,7 @@ impl Exchange {
         stream::respond(exchange, None)
     }
 
-    /// The answers to a batch in one response. There is none if all its requests were cancelled.
+    /// Returns the answers to a batch in one response. The response is empty if all requests were cancelled.
     fn together(self, answers: Vec<Vec<u8>>) -> Response {
         if answers.is_empty() {
             return stream::empty();
@@ -194,7 +194,7 @@ impl Exchange {
     }
 
     async fn answer(mut self, id: &Id, quick: Duration) -> Response {
-        // Most handlers are done before they wait for anything: they need no entry in a register and no timer.
+        // Most handlers finish at the first poll. They need no registration and no timer.
         if let std::task::Poll::Ready(ending) = futures_util::poll!(&mut self.work) {
             return self.finish(ending);
         }
@@ -208,7 +208,7 @@ impl Exchange {
         }
     }
 
-    /// Takes up the stream of a request again.
+    /// Resumes the stream of a request.
     pub(super) fn resume(
         http: &Arc<Http>,
         share: Share,
@@ -227,7 +227,8 @@ impl Exchange {
         stream::respond(exchange, None)
     }
 
-    /// Listens for what the server has to say to the session since a moment: one before the client knows that it listens.
+    /// Opens a listening stream. It sends messages from `since` on, a moment before the client knows that it
+    /// listens.
     pub(super) fn listen(
         http: &Arc<Http>,
         share: Share,
@@ -254,14 +255,16 @@ impl Exchange {
         self.open = session.as_ref().map(|session| http.live.open(opening(&session.nonce)));
     }
 
-    /// Says that it is open still, and looks what was said of its session elsewhere. False if the session has ended.
+    /// Records that the stream is still open, and applies changes made by other replicas. Returns false if
+    /// the session has ended.
     pub(super) async fn lives(&mut self) -> bool {
         let Some(session) = &self.session else { return true };
         let listens = Some(self.n).filter(|n| self.listens && *n > 0);
         self.http.bridge.clock.now() < session.expires && elsewhere::look(&self.http, session, listens).await
     }
 
-    /// Room for an answer of so many bytes, if it takes any. Where it was clear before that it is large, it has its room already.
+    /// Reserves memory budget for an answer of this size. Returns `None` for a small answer. Uses the budget
+    /// that the handler has already reserved for a large answer.
     pub(super) fn room_for(&self, bytes: usize) -> Result<Option<Spot>> {
         match bytes <= SMALL {
             true => Ok(None),
@@ -269,7 +272,8 @@ impl Exchange {
         }
     }
 
-    /// The handler is done before a stream was begun. One is needed still if it sent something before its answer.
+    /// Returns the response of a handler that finished before a stream was opened. It is a stream only if the
+    /// handler sent messages before its answer.
     fn finish(self, ending: Ending) -> Response {
         match ending {
             Some((id, outcome)) if self.feed.is_empty() => {
@@ -287,7 +291,7 @@ impl Exchange {
     }
 }
 
-/// Handles a request of a batch; `None` if it was cancelled.
+/// Handles one request of a batch. Returns `None` if it was cancelled.
 async fn entry(http: &Http, caller: &Caller, feed: &Feed, request: Request) -> Option<Vec<u8>> {
     let (id, session) = (request.id.clone(), caller.session.as_ref()?);
     let now = http.bridge.clock.now();
@@ -302,7 +306,8 @@ async fn entry(http: &Http, caller: &Caller, feed: &Feed, request: Request) -> O
     }
 }
 
-/// The way to the client of one entry of a batch. A stream of several requests cannot be taken up again as that of one.
+/// The message sink of one batch entry. The stream of a batch serves several requests, so it cannot be
+/// resumed.
 struct Entry<'a>(&'a Feed);
 
 #[async_trait]
@@ -326,13 +331,13 @@ impl Outlet for Entry<'_> {
     }
 }
 
-/// The way to the client of one exchange.
+/// Creates the message sink of one exchange.
 fn feed_for(http: &Http, principal: &Principal) -> Arc<Feed> {
     let most = http.bridge.settings().limits.max_bytes_in_hand;
     Arc::new(Feed::new(Part { room: http.room.clone(), whose: Whose::of(principal), most }))
 }
 
-/// Waits until the client no longer wants the answer here.
+/// Waits until the client cancels the request, the session ends, or another connection takes over the stream.
 pub(super) async fn over(open: Option<&Open>) -> Over {
     match open {
         Some(open) => open.over().await,

@@ -1,5 +1,5 @@
-//! What the head of a request must be like, beyond what the HTTP library holds it to: nothing in it may mean one thing to a
-//! proxy and another here. It must not know what is asked.
+//! Validation of request heads, beyond that of the HTTP library: a proxy and this server must not interpret a
+//! head differently. It must not know what the request asks for.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, Uri, Version, header};
@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::limits::ConnectionLimits;
 
-/// The answer to a request whose form is not taken.
+/// Returns the response to a request with an invalid head.
 pub(super) fn refused<B>(
     request: &Request<B>,
     limits: &ConnectionLimits,
@@ -21,13 +21,13 @@ pub(super) fn refused<B>(
         // RFC 9112, section 3.2.
         (StatusCode::BAD_REQUEST, "a request has one Host header\n")
     } else if count(header::ORIGIN) > 1 {
-        // RFC 6454, section 7.3. Which of them a proxy goes by is not known.
+        // RFC 6454, section 7.3. A proxy could evaluate either one.
         (StatusCode::BAD_REQUEST, "a request has one Origin header at most\n")
     } else if !is_coding_known(request.headers()) {
-        // RFC 9112, section 6.1: a body in another coding would be taken for its content.
+        // RFC 9112, section 6.1: otherwise, an encoded body would be read as plain content.
         (StatusCode::BAD_REQUEST, "the only Transfer-Encoding that is taken is one \"chunked\"\n")
     } else if has_bare_lf {
-        // RFC 9112, section 2.2, lets a server take them; a proxy that does not would see another head.
+        // RFC 9112, section 2.2, permits bare LF. A proxy that rejects it would see a different head.
         (StatusCode::BAD_REQUEST, "each line of a request's head ends in CR LF, not in LF alone\n")
     } else {
         return None;
@@ -37,26 +37,26 @@ pub(super) fn refused<B>(
     Some(response)
 }
 
-/// True if the body is in no coding, or in chunks and in nothing else.
+/// Returns true if the body has no transfer coding, or `chunked` as the only one.
 fn is_coding_known(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let first = codings.next();
     first.is_none_or(|first| first.as_bytes().eq_ignore_ascii_case(b"chunked")) && codings.next().is_none()
 }
 
-/// True if nothing may be asked on the connection any more. One who says both how long a body is and that it comes in
-/// chunks may have a proxy take the rest of it for another request (RFC 9112, section 6.1). The HTTP library goes by the
-/// chunks and hides the length, so that it is so for every body in chunks.
+/// Returns true if no further request may use the connection. If a request has both a length and chunks, a
+/// proxy may treat the rest of its body as another request (RFC 9112, section 6.1). The HTTP library uses the
+/// chunks and hides the length, so this applies to every chunked body.
 pub(super) fn is_last<B>(request: &Request<B>) -> bool {
     request.headers().contains_key(header::TRANSFER_ENCODING)
 }
 
-/// Has the connection closed behind a response.
+/// Closes the connection after a response.
 pub(super) fn close(response: &mut Response<Body>) {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
 }
 
-/// The bytes of a target, in whichever form it has.
+/// Returns the length of a request target in any form, in bytes.
 fn length(target: &Uri) -> usize {
     let authority = target.authority().map_or(0, |authority| authority.as_str().len());
     authority + target.path_and_query().map_or(0, |path| path.as_str().len())

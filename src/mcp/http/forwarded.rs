@@ -1,34 +1,34 @@
-//! Where a request comes from, as proxies say that it came to them (`X-Forwarded-For`). Anybody can write such a header, so
-//! that each word of it is believed only if whoever wrote it down is a proxy that the config names.
+//! Client addresses from `X-Forwarded-For`. Anyone can write this header, so an entry counts only if a proxy
+//! from the config added it.
 
 use std::net::IpAddr;
 
 use axum::http::HeaderMap;
 use ipnet::IpNet;
 
-/// The header in which each proxy adds, at the end, from where the request came to it.
+/// The header to which each proxy appends the address of its client.
 const HEADER: &str = "x-forwarded-for";
 
-/// The most proxies that a request is followed through.
+/// Maximum number of header entries that are evaluated.
 const MOST: usize = 32;
 
-/// The proxies that are believed.
+/// The trusted proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies(Vec<IpNet>);
 
 impl Proxies {
-    /// Those in these networks.
+    /// Trusts the proxies in these networks.
     pub fn new(networks: impl IntoIterator<Item = IpNet>) -> Self {
         Self(networks.into_iter().collect())
     }
 
-    /// True if this is one of them.
+    /// Returns true if this address is a trusted proxy.
     pub(super) fn has(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Where a request is from that came over a connection from `peer`.
+    /// Returns the client address of a request that arrived on a connection from `peer`.
     pub fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut origin = peer.to_canonical();
         if self.0.is_empty() {
@@ -37,7 +37,7 @@ impl Proxies {
         let values = headers.get_all(HEADER).iter().rev();
         let words = values.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b','));
         for word in words.take(MOST) {
-            // Who is no proxy of ours may say what they like of those before.
+            // An untrusted peer may write anything about earlier hops.
             let Some(before) = self.has(origin).then(|| address(word)).flatten() else { break };
             origin = before.to_canonical();
         }
@@ -45,7 +45,7 @@ impl Proxies {
     }
 }
 
-/// An address, as proxies write it: some with a port, some in brackets.
+/// Parses an address as proxies write it: some add a port, some add brackets.
 fn address(word: &[u8]) -> Option<IpAddr> {
     let word = std::str::from_utf8(word).ok()?.trim();
     if let Ok(address) = word.parse() {
@@ -73,7 +73,7 @@ mod tests {
         for (peer, headers, expected) in [
             ("10.0.0.1", &["203.0.113.7"][..], "203.0.113.7"),
             ("10.0.0.1", &[], "10.0.0.1"),
-            // Whatever the client wrote itself comes before what the proxy adds.
+            // What the client wrote itself precedes what the proxy appends.
             ("10.0.0.1", &["198.51.100.1, 203.0.113.7"], "203.0.113.7"),
             ("10.0.0.1", &["198.51.100.1", "203.0.113.7, 10.0.0.2"], "203.0.113.7"),
             ("203.0.113.9", &["198.51.100.1"], "203.0.113.9"),

@@ -1,5 +1,5 @@
-//! What every request must pass, whatever it asks for: `Origin`, `Host`, `Accept`, the version header and the session;
-//! and what browsers need to be let in (CORS).
+//! Checks that every request must pass, whatever its method: `Origin`, `Host`, `Accept`, the version header
+//! and the session. Also the CORS headers for browsers.
 
 use std::time::Instant;
 
@@ -20,12 +20,12 @@ use crate::mcp::whose::Whose;
 pub(super) static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 static VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// What the names of headers begin with that repeat a tool's parameters.
+/// Name prefix of headers that repeat a tool's parameters.
 const PARAMETER: &str = "mcp-param-";
 const REQUEST_HEADERS: &str = "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Last-Event-ID, Mcp-Method, Mcp-Name";
 const RESPONSE_HEADERS: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";
 
-/// Refuses pages that are not let in. A client that is no browser sends no `Origin`.
+/// Refuses web pages of origins that are not allowed. A client that is no browser sends no `Origin`.
 pub(super) fn check_origin(doors: &Doors, head: &Parts) -> Result<()> {
     match head.headers.get(header::ORIGIN) {
         Some(origin) if !lets_in(doors, origin) => Err(Refusal::forbidden(format!(
@@ -36,12 +36,12 @@ pub(super) fn check_origin(doors: &Doors, head: &Parts) -> Result<()> {
     }
 }
 
-/// True if pages of this origin are let in.
+/// Returns true if web pages of this origin are allowed.
 pub(super) fn lets_in(doors: &Doors, origin: &HeaderValue) -> bool {
     origin.to_str().is_ok_and(|origin| doors.lets_in(origin))
 }
 
-/// Refuses requests that were addressed to another name than the server's.
+/// Refuses requests whose `Host` is not a name of this server.
 pub(super) fn check_host(doors: &Doors, head: &Parts) -> Result<()> {
     let in_target = head.uri.authority().map(|authority| authority.as_str());
     let in_header = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
@@ -56,7 +56,7 @@ pub(super) fn check_host(doors: &Doors, head: &Parts) -> Result<()> {
     Ok(())
 }
 
-/// Answers a browser that asks what it may send.
+/// Answers a CORS preflight request.
 pub(super) fn preflight(head: &Parts) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
@@ -69,8 +69,8 @@ pub(super) fn preflight(head: &Parts) -> Response {
     response
 }
 
-/// The headers that a page may send: those of the protocol, and those that repeat a tool's parameters, whose names are
-/// the tool's.
+/// Returns the headers that a web page may send: those of the protocol, and those that repeat a tool's
+/// parameters. The tool determines the names of the latter.
 fn allowed_headers(headers: &HeaderMap) -> HeaderValue {
     let asked = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).and_then(|asked| asked.to_str().ok());
     let repeats = |name: &&str| name.to_ascii_lowercase().starts_with(PARAMETER);
@@ -79,7 +79,7 @@ fn allowed_headers(headers: &HeaderMap) -> HeaderValue {
     HeaderValue::try_from(allowed).unwrap_or(HeaderValue::from_static(REQUEST_HEADERS))
 }
 
-/// Lets pages of this origin read the response.
+/// Allows web pages of this origin to read the response.
 pub(super) fn share_with(origin: HeaderValue, response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -87,7 +87,7 @@ pub(super) fn share_with(origin: HeaderValue, response: &mut Response) {
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
 }
 
-/// Which generation a message is for.
+/// Returns the generation of a message.
 pub(super) fn generation(headers: &HeaderMap, message: &Message) -> Generation {
     let version = headers.get(&VERSION).map(|version| String::from_utf8_lossy(version.as_bytes()));
     let in_session = headers.contains_key(&SESSION_ID);
@@ -95,25 +95,26 @@ pub(super) fn generation(headers: &HeaderMap, message: &Message) -> Generation {
         Message::Request(Request { method, params, .. }) | Message::Notification { method, params } => {
             Generation::of(method, params, version.as_deref(), in_session)
         }
-        // Only in a session is a client asked anything.
+        // Only sessions send requests to the client.
         Message::Response { .. } => Generation::Sessions,
     }
 }
 
-/// What a header holds. One that stands there twice holds both, which equals nothing that it could hold.
+/// Returns the value of a header. Repeated values are joined with a comma, so that they equal no valid single
+/// value.
 pub(super) fn held(headers: &HeaderMap, name: &str) -> Option<Vec<u8>> {
     let values: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
     (!values.is_empty()).then(|| values.join(&b','))
 }
 
-/// Refuses a version that is not spoken here. One that is spoken but is not the session's is let pass: the session
+/// Refuses an unsupported version. A supported version that differs from the session's passes: the session
 /// decides.
 pub(super) fn check_version(headers: &HeaderMap) -> Result<()> {
     let Some(version) = headers.get(&VERSION) else { return Ok(()) };
     let text = String::from_utf8_lossy(version.as_bytes());
     match Revision::parse(&text) {
         Some(_) => Ok(()),
-        // A client that asks for the newest revision may name it before it knows what is spoken with it.
+        // A client that asks for the newest revision may send it before it knows the supported revisions.
         None if text == generation::MODERN && !headers.contains_key(&SESSION_ID) => Ok(()),
         None => Err(Refusal::invalid(format!(
             "MCP-Protocol-Version {text:?} is not supported; this server speaks {}",
@@ -122,7 +123,8 @@ pub(super) fn check_version(headers: &HeaderMap) -> Result<()> {
     }
 }
 
-/// Refuses a client that does not take what it would get. No `Accept` at all means anything.
+/// Refuses a client that does not accept the media types of the response. A missing `Accept` header accepts
+/// anything.
 pub(super) fn check_accept(headers: &HeaderMap, wanted: &[&str]) -> Result<()> {
     if !headers.contains_key(header::ACCEPT) {
         return Ok(());
@@ -150,15 +152,15 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
         })
 }
 
-/// One more stream or request in hand of this caller.
+/// Counts one more open stream or pending request of this caller.
 pub(super) fn share(http: &Http, principal: &Principal) -> Result<Share> {
     let most = http.bridge.settings().limits.max_streams_per_owner;
     http.shares.take(principal, most).ok_or_else(|| Refusal::too_many_streams(most))
 }
 
-/// A message that is no request, or the end of a session: each may be written down, so that whoever sends them without pause is
-/// slowed down and in the end refused. They are not counted among streams and requests: with as many as there may be of these, one
-/// can still be cancelled or answered.
+/// Applies the limits of notifications, responses and DELETE: each may write to the store, so a fast sender
+/// is delayed and then refused. They are counted apart from streams and requests. A client at the limit of
+/// the latter can therefore still cancel or answer a request.
 pub(super) async fn unasked(http: &Http, principal: &Principal) -> Result<Share> {
     let settings = http.bridge.settings();
     let most = settings.limits.max_streams_per_owner;
@@ -170,7 +172,7 @@ pub(super) async fn unasked(http: &Http, principal: &Principal) -> Result<Share>
     }
 }
 
-/// The session of a request.
+/// Returns the session of a request.
 pub(super) async fn session(http: &Http, principal: &Principal, headers: &HeaderMap) -> Result<Session> {
     let Some(token) = headers.get(&SESSION_ID) else {
         return Err(Refusal::invalid(
@@ -182,7 +184,7 @@ pub(super) async fn session(http: &Http, principal: &Principal, headers: &Header
         .to_str()
         .ok()
         .and_then(|token| http.opened.open(&bridge.seal, token, bridge.clock.now()))
-        // Another caller's session is not even confirmed to exist.
+        // A caller must not learn whether another caller's session exists.
         .filter(|session| session.owner == principal.owner)
         .ok_or_else(|| {
             Refusal::no_session("there is no such session, or it has expired: begin with initialize")

@@ -1,4 +1,4 @@
-//! GET: a stream that listens, or one that is taken up again where it broke.
+//! Handles GET: opens a listening stream, or resumes a broken stream.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &Header
             .and_then(|id| Place::open(&http.bridge.seal, &session.nonce, id))
             .ok_or_else(|| Refusal::invalid("Last-Event-ID is not the id of an event of this session"))?,
     };
-    // To open such a stream once more and close it at once would only bring the client back again.
+    // A stream that opens and closes at once would only make the client reconnect.
     if place.last || http.live.was_cancelled(&place.stream) {
         return Err(Refusal::stream_over());
     }

@@ -1,5 +1,6 @@
-//! [`IdleConnections`]: which connections have no request in hand, in the order in which they became idle. When there are as
-//! many connections as there may be, the oldest idle one is closed for a new one. It must not know what a connection is.
+//! [`IdleConnections`]: the connections without a request, in the order in which they became idle. At the
+//! connection limit, the oldest idle connection is closed for a new one. This module must not know what a
+//! connection is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,14 +11,14 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// How long a connection may be idle before it is closed for another: a client that has just connected gets to send its
+/// How long a connection must be idle before it can be evicted. A new client gets this time to send its
 /// request.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// How often the log says that connections are closed for others.
+/// Minimum interval between two log messages about evictions.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// The idle ones of all connections. Cheap to clone.
+/// The idle connections. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct IdleConnections(Arc<Shared>);
 
@@ -31,7 +32,7 @@ struct Shared {
 struct Queue {
     next: u64,
     idle: BTreeMap<u64, Idle>,
-    /// How many were closed since that was logged last.
+    /// Evictions since the last log message.
     evicted: u64,
     logged: Option<Instant>,
 }
@@ -41,7 +42,7 @@ struct Idle {
     evicted: CancellationToken,
 }
 
-/// One connection. Dropped, it is not closed for others any more.
+/// Idle state of one connection. Dropping it removes the connection from the eviction queue.
 pub(super) struct IdleState {
     connections: IdleConnections,
     place: Option<u64>,
@@ -49,7 +50,7 @@ pub(super) struct IdleState {
 }
 
 impl IdleConnections {
-    /// One more connection, which is idle from now on.
+    /// Registers a new connection as idle.
     pub(super) fn join(&self) -> IdleState {
         let mut state =
             IdleState { connections: self.clone(), place: None, evicted: CancellationToken::new() };
@@ -57,7 +58,7 @@ impl IdleConnections {
         state
     }
 
-    /// Waits until a connection can be closed for another.
+    /// Waits until a connection can be evicted.
     pub(super) async fn evictable(&self) {
         loop {
             let oldest = self.0.queue.lock().idle.first_key_value().map(|(_, idle)| idle.since + GRACE);
@@ -69,7 +70,7 @@ impl IdleConnections {
         }
     }
 
-    /// Has the oldest one closed, if one can be.
+    /// Evicts the oldest idle connection, if its grace period has passed.
     pub(super) fn evict_oldest(&self) {
         let (mut queue, now) = (self.0.queue.lock(), Instant::now());
         let Some(oldest) = queue.idle.first_entry().filter(|oldest| oldest.get().since + GRACE <= now) else {
@@ -89,12 +90,12 @@ impl IdleConnections {
 }
 
 impl IdleState {
-    /// Cancelled once the connection is to be closed for another.
+    /// Returns the token that is cancelled when this connection is evicted.
     pub(super) fn evicted(&self) -> &CancellationToken {
         &self.evicted
     }
 
-    /// The connection is idle from now on.
+    /// Marks the connection as idle.
     pub(super) fn set_idle(&mut self) {
         self.set_busy();
         if self.evicted.is_cancelled() {
@@ -109,7 +110,7 @@ impl IdleState {
         self.connections.0.added.notify_one();
     }
 
-    /// A request is in hand.
+    /// Marks the connection as busy.
     pub(super) fn set_busy(&mut self) {
         if let Some(place) = self.place.take() {
             self.connections.0.queue.lock().idle.remove(&place);

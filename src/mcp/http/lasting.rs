@@ -1,7 +1,7 @@
-//! Streams that clients listen to for hours. The HTTP library keeps two buffers of 8 KiB for every connection, which is
-//! most of what a stream costs on which little is said. So once the head of such a response is out, its connection is
-//! taken from the library: what is left to do is one chunk after the other (RFC 9112, section 7.1), and to see when the
-//! client goes away. It must not know what is in the events.
+//! Detached streams: connections of long-lived streams that are taken from the HTTP library. The library
+//! keeps two buffers of 8 KiB for each connection, which is most of the memory of a quiet stream. After the
+//! response head is sent, this module writes the remaining chunks itself (RFC 9112, section 7.1) and detects
+//! when the client disconnects. It must not know the content of the events.
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
@@ -19,14 +19,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 
 use super::scan::HeadScanner;
 
-/// What a stream still has to say.
+/// The events that a stream has yet to send.
 pub(super) type Events = BoxStream<'static, Bytes>;
 
-/// The events of a response, for whoever is first to take them: the connection, or the response's own body.
+/// The events of a response. Either the connection or the response's own body takes them, once.
 #[derive(Clone)]
 struct Offered(Arc<Mutex<Option<Events>>>);
 
-/// Makes a response whose connection may be taken from the HTTP library.
+/// Makes a response whose connection can be taken from the HTTP library.
 pub(super) fn offer(mut response: Response, events: Events) -> Response {
     let offered = Offered(Arc::new(Mutex::new(Some(events))));
     let taken = offered.clone();
@@ -37,41 +37,41 @@ pub(super) fn offer(mut response: Response, events: Events) -> Response {
     response
 }
 
-/// A connection's own side of the matter.
+/// The connection's side of a takeover.
 #[derive(Clone, Default)]
 pub(super) struct Takeover {
     events: Arc<Mutex<Option<Events>>>,
-    /// True once all that the library had to write has been written.
+    /// True if the last write of the library was complete.
     written: Arc<AtomicBool>,
 }
 
 impl Takeover {
-    /// Takes the events of a response, if it offers them. Nothing else can be asked on the connection from then on.
+    /// Takes the events of a response that offers them. The connection then accepts no further request.
     pub(super) fn of(&self, version: Version, mut response: Response) -> Response {
-        // Before 1.1 there are no chunks.
+        // Chunks exist only from HTTP/1.1 on.
         let offered = response.extensions_mut().remove::<Offered>().filter(|_| version == Version::HTTP_11);
         let Some(events) = offered.and_then(|offered| offered.0.lock().take()) else { return response };
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        // Its length is unknown, so that the head says that chunks follow.
+        // The length of this body is unknown, so the library announces chunks in the response head.
         *response.body_mut() = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
         self.written.store(false, Ordering::Relaxed);
         *self.events.lock() = Some(events);
         response
     }
 
-    /// The events, once the head of their response is out.
+    /// Returns the events, once the head of their response has been sent.
     pub(super) fn take(&self) -> Option<Events> {
         let head_is_out = self.written.load(Ordering::Relaxed);
         head_is_out.then(|| self.events.lock().take()).flatten()
     }
 
-    /// A socket that notes what was written, and has what comes scanned.
+    /// Wraps a socket so that it records complete writes and passes received bytes to the scanner.
     pub(super) fn watch<S>(&self, socket: S, scanner: HeadScanner) -> Watched<S> {
         Watched { socket, written: Arc::clone(&self.written), scanner }
     }
 }
 
-/// A socket that notes whether all that was to be written has been, and has what comes scanned.
+/// A socket that records whether the last write was complete, and passes received bytes to the scanner.
 pub(super) struct Watched<S> {
     socket: S,
     written: Arc<AtomicBool>,
@@ -79,7 +79,7 @@ pub(super) struct Watched<S> {
 }
 
 impl<S> Watched<S> {
-    /// The socket alone.
+    /// Returns the inner socket.
     pub(super) fn into_socket(self) -> S {
         self.socket
     }
@@ -138,10 +138,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-/// Sends the events until there are no more, or the client is gone.
+/// Sends the events until they end or the client disconnects.
 ///
 /// # Errors
-/// If the connection breaks.
+/// If the connection fails.
 pub(super) async fn pour<S: AsyncRead + AsyncWrite>(socket: S, mut events: Events) -> io::Result<()> {
     let (mut from, mut to) = tokio::io::split(socket);
     let pouring = async {
@@ -153,7 +153,7 @@ pub(super) async fn pour<S: AsyncRead + AsyncWrite>(socket: S, mut events: Event
         to.shutdown().await
     };
     let gone = async {
-        // Whatever a client says here is not heard: the head has told it that the connection closes.
+        // Input is ignored here: the response head announced `Connection: close`.
         let mut ignored = [0; 256];
         while from.read(&mut ignored).await? > 0 {}
         Ok(())
@@ -164,7 +164,7 @@ pub(super) async fn pour<S: AsyncRead + AsyncWrite>(socket: S, mut events: Event
     }
 }
 
-/// One chunk. One without content would end the stream.
+/// Encodes one chunk. An event without content gives no bytes, because an empty chunk would end the stream.
 fn chunk(event: &Bytes) -> Vec<u8> {
     if event.is_empty() {
         return Vec::new();

@@ -1,48 +1,50 @@
-//! [`ConnectionLimits`]: how many connections there may be, and how slow and how large what comes over one. Another config
-//! replaces them for connections that are accepted from then on.
+//! [`ConnectionLimits`]: the number of connections, and the timeouts, rates and sizes of each. A new config
+//! applies to connections that are accepted after it.
 
 use std::time::Duration;
 
-/// What a connection may take.
+/// The limits of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Connections in all, if the descriptor limit allows as many. Further ones wait, until one is closed or the oldest idle
-    /// one can be closed for them.
+    /// Maximum number of connections, if the descriptor limit allows it. Further ones wait until a connection
+    /// closes or the oldest idle one can be evicted.
     pub connections: usize,
-    /// Connections of one address, if they are counted; see [`PerAddress`].
+    /// Maximum number of connections per address; see [`PerAddress`].
     pub per_address: PerAddress,
-    /// How long it may take to secure the connection.
+    /// Timeout of the TLS handshake.
     pub handshake_within: Duration,
-    /// How long the whole head of a request may take, from its first byte on; of the first request, from the connection on.
+    /// Timeout of a request head, from its first byte. For the first request, from the start of the
+    /// connection.
     pub head_within: Duration,
-    /// How long a connection is kept on which nothing is asked.
+    /// How long a connection without a request is kept.
     pub idle_for: Duration,
-    /// How long a body may take.
+    /// Timeout of a request body.
     pub body_within: Duration,
-    /// The fewest bytes of a body in a second, once it has had a moment.
+    /// Minimum rate of a request body in bytes per second, after a grace period.
     pub body_rate: u64,
-    /// How long a client may take nothing of what is to be written to it.
+    /// How long a client may read nothing while data waits to be sent.
     pub stalled_for: Duration,
-    /// The fewest bytes that it may take in a second, once it has had as long as that.
+    /// Minimum rate at which a client must read waiting data, in bytes per second, after a grace period of
+    /// `stalled_for`.
     pub answer_rate: u64,
-    /// The most bytes of a head.
+    /// Maximum size of a request head in bytes.
     pub head_bytes: usize,
-    /// The most headers.
+    /// Maximum number of headers.
     pub headers: usize,
-    /// The most bytes of a request's target.
+    /// Maximum size of a request target in bytes.
     pub url_bytes: usize,
 }
 
-/// How many connections one address may have.
+/// Connection limit per address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerAddress {
-    /// So many each, but as many as there can be for this machine, on which a proxy may run.
+    /// This limit for each address. Loopback addresses are exempt, because a proxy may run on this machine.
     Others(usize),
-    /// So many each, this machine as well.
+    /// This limit for each address, including loopback addresses.
     Each(usize),
 }
 
-/// What the config allows by default.
+/// The defaults of the config.
 impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {

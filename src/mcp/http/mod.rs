@@ -1,6 +1,7 @@
-//! Streamable HTTP: one endpoint for POST, GET, DELETE and OPTIONS. What every request must pass is in [`gate`]; the
-//! methods have a file each. It must not know what the methods of the protocol do, beyond the few that are the
-//! transport's own: `initialize`, because it makes a session, `notifications/cancelled`, and what [`pace`] counts.
+//! Streamable HTTP transport: one endpoint for POST, GET, DELETE and OPTIONS. [`gate`] contains the checks
+//! that every request must pass, and each method has its own file. The transport must not know the protocol's
+//! methods, except the few that concern it. `initialize` creates a session, `notifications/cancelled` ends a
+//! request, and [`pace`] applies rate limits by method.
 
 mod batch;
 mod body;
@@ -61,38 +62,38 @@ use super::session::{Opened, Session};
 use super::whose::Whose;
 use crate::auth::{Peer, Presented, Principal};
 
-/// How long a poll, or a message that is no request, waits for its turn.
+/// How long the rate limit may delay a poll, a notification, a response or a DELETE.
 const HELD: Duration = Duration::from_secs(4);
-/// The same for what waits itself: streams, and requests that may last. As many as one owner may have in hand find their turn
-/// within it, so that all clients of an owner can come back at once to a server that was started again.
+/// How long the rate limit may delay streams and requests that may wait. The default limit of streams per
+/// owner fits into it, so all clients of an owner can reconnect at once after a server restart.
 const WAITS_HELD: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
 const METHODS: &str = "POST, GET, DELETE, OPTIONS";
 
-/// Where a request is from that came by no connection.
+/// Peer of a request that arrived without a socket.
 static NOWHERE: Peer = Peer { address: None, certificate: None };
 
-/// All that a request works with.
+/// Shared state of all requests.
 struct Http {
     bridge: Arc<Bridge>,
     entrance: Arc<Entrance>,
     opened: Opened,
     live: Live,
     polls: Polls,
-    /// Streams that are opened, and requests that wait for jobs.
+    /// Rate limit of streams and of requests that wait for jobs.
     waits: Polls,
-    /// Messages that are no requests, and ends of sessions.
+    /// Rate limit of notifications, responses and DELETE.
     unasked: Polls,
     calls: Rates,
-    /// Sessions that were ended.
+    /// Rate limit of ended sessions.
     ends: Rates,
-    /// Sessions that began to set something.
+    /// Rate limit of sessions that begin to store settings.
     kept: Rates,
-    /// Streams and requests in hand.
+    /// Open streams and pending requests per owner.
     shares: Shares,
-    /// Messages that are waited for.
+    /// Request bodies that are incomplete, and notifications, responses and DELETEs in progress, per owner.
     coming: Shares,
     room: Room,
     shutdown: CancellationToken,
@@ -100,8 +101,9 @@ struct Http {
 
 type Result<T, E = Box<Refusal>> = std::result::Result<T, E>;
 
-/// The endpoint at `/mcp` and `/mcp/`, and beside it the metadata for clients that look for a token. Its streams end when `shutdown` is
-/// cancelled. What comes with it hears what is said to other replicas, for as long as it is polled.
+/// Builds the endpoint at `/mcp` and `/mcp/`, and the metadata for clients that look for a token. The streams
+/// end when `shutdown` is cancelled. The returned future applies changes made by other replicas while it is
+/// polled.
 pub fn router(
     bridge: Arc<Bridge>,
     entrance: Arc<Entrance>,
@@ -133,7 +135,7 @@ pub fn router(
     });
     let hears = elsewhere::follow(Arc::clone(&http)).boxed();
     let metadata = well_known::routes(Arc::clone(&http.entrance));
-    // Some clients put a slash behind the address that they are given.
+    // Some clients append a slash to the configured address.
     let router = Router::new().route("/mcp", any(endpoint)).route("/mcp/", any(endpoint));
     (router.with_state(http).merge(metadata), hears)
 }
@@ -182,7 +184,8 @@ async fn answer(http: &Arc<Http>, rules: &Rules, request: Request) -> Result<Res
     }
 }
 
-/// Ends a session: everywhere, and what is open of it here at once. Its tasks live on.
+/// Ends a session on all replicas, and closes its streams and requests in this process at once. Its tasks go
+/// on.
 async fn end_session(http: &Http, principal: &Principal, session: &Session) -> Result<Response> {
     let most = http.bridge.settings().limits.max_ended_sessions_per_day;
     let counted = http.ends.take(Whose::of(principal), most, Instant::now());

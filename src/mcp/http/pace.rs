@@ -1,5 +1,5 @@
-//! How often an owner may ask: of what only looks or waits so many a second, of calls of tools so many a minute. It must not
-//! know how anything is answered.
+//! Rate limits per owner: polls and waiting requests per second, and tool calls per minute. It must not know
+//! how a request is answered.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,16 +13,16 @@ use crate::mcp::companions::Companion;
 use crate::mcp::jsonrpc::Request;
 use crate::mcp::whose::Whose;
 
-/// By what a request is counted.
+/// The rate limit that applies to a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
-    /// It looks something up, or changes something of what is there.
+    /// Reads state, or changes existing state.
     Poll,
-    /// It may wait for a job, or listen, and its client comes back at once where that broke.
+    /// May wait for a job, or listens. Its client retries at once after a broken connection.
     Wait,
-    /// It calls a tool of the config.
+    /// Calls a tool of the config.
     Call,
-    /// It is answered from what the config says, and costs little.
+    /// Is answered from the config at low cost.
     Free,
 }
 
@@ -31,17 +31,17 @@ fn kind(request: &Request) -> Kind {
         "tools/call" => match request.params["name"].as_str().and_then(Companion::named) {
             None => Kind::Call,
             Some(Companion::Wait) => Kind::Wait,
-            // These only look, or act on what is there.
+            // These only read existing tasks, or act on them.
             Some(_) => Kind::Poll,
         },
         "tasks/result" | "subscriptions/listen" => Kind::Wait,
         "ping" | "server/discover" | "tools/list" | "prompts/list" | "resources/templates/list" => Kind::Free,
-        // Completions, too: clients ask for them with every key that is pressed.
+        // Includes completions: clients request one for each key press.
         _ => Kind::Poll,
     }
 }
 
-/// Slows down, and in the end refuses, whoever asks without pause.
+/// Delays requests above the rate limit, and refuses those that would wait too long.
 pub(super) async fn hold(http: &Http, principal: &Principal, request: &Request) -> Result<()> {
     let (turns, refuse): (_, fn(u32) -> Box<Refusal>) = match kind(request) {
         Kind::Poll => (&http.polls, Refusal::too_many_polls),
@@ -57,7 +57,7 @@ pub(super) async fn hold(http: &Http, principal: &Principal, request: &Request) 
     Err(refuse(most).to(Some(request.id.clone())))
 }
 
-/// The same for a stream that is opened by a GET.
+/// As [`hold`], for a stream that a GET opens.
 pub(super) async fn hold_stream(http: &Http, principal: &Principal) -> Result<()> {
     let most = http.bridge.settings().max_polls_per_second;
     match http.waits.turn(Whose::of(principal), most, Instant::now()).comes().await {
@@ -66,7 +66,7 @@ pub(super) async fn hold_stream(http: &Http, principal: &Principal) -> Result<()
     }
 }
 
-/// Refuses, for a while, whoever calls tools faster than one owner may.
+/// Refuses tool calls above the rate limit of an identified owner.
 pub(super) fn count_calls(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
     if kind(request) != Kind::Call || !is_somebody(caller) {
         return Ok(());

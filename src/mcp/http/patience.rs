@@ -1,6 +1,7 @@
-//! How long a client is waited for. [`Patient`] is a socket that breaks once its other end takes nothing, or too little;
-//! [`Heads`] tells how long the head of a request has been on its way, which the HTTP library does not tell apart from a
-//! connection that is not used; [`Paced`] is a body that breaks if it comes too slowly. It must not know what is sent.
+//! Timeouts of one connection. [`Patient`] is a socket that fails if its peer reads nothing, or too slowly.
+//! [`Heads`] tracks how long the head of a request has been arriving, which the HTTP library does not
+//! distinguish from an idle connection. [`Paced`] is a body that fails if it arrives too slowly. This module
+//! must not know the content.
 
 use std::future::Future as _;
 use std::io::{self, IoSlice};
@@ -19,24 +20,24 @@ use tokio_util::sync::CancellationToken;
 use super::idle::{IdleConnections, IdleState};
 use super::limits::ConnectionLimits;
 
-/// How long a body may take to get going before its rate counts.
+/// Grace period of a body before its minimum rate applies.
 const RUN_UP: Duration = Duration::from_secs(5);
 
-/// A socket whose other end may not let what is written to it lie for long.
+/// A socket with a write timeout and a minimum rate at which its peer must read.
 pub(super) struct Patient<S> {
     socket: S,
     stalled_for: Duration,
     rate: u64,
-    /// Set from when something could not be written until all of it is.
+    /// Set from the first write that has to wait until the next flush.
     behind: Option<Box<Behind>>,
     heads: Heads,
 }
 
-/// How a client takes what waits for it.
+/// Progress of a peer that reads slower than the server writes.
 struct Behind {
     since: Instant,
     taken: u64,
-    /// When it took something last.
+    /// When the peer last accepted bytes.
     last: Instant,
     late: Pin<Box<Sleep>>,
 }
@@ -46,7 +47,7 @@ impl<S> Patient<S> {
         Self { socket, stalled_for: limits.stalled_for, rate: limits.answer_rate, behind: None, heads }
     }
 
-    /// What came of an attempt to write.
+    /// Updates the progress after a write attempt, and fails past the deadline.
     fn wrote(
         &mut self,
         context: &mut Context<'_>,
@@ -116,7 +117,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Whoever writes here flushes when all that there was to write has been written.
+        // The writer flushes after it has written everything.
         self.behind = None;
         Pin::new(&mut self.socket).poll_flush(context)
     }
@@ -126,7 +127,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 }
 
-/// How long the head of a request has been on its way, and whether the connection is idle. Cheap to clone.
+/// Tracks how long the head of a request has been arriving, and whether the connection is idle. Cheap to
+/// clone.
 #[derive(Clone)]
 pub(super) struct Heads(Arc<Mutex<Progress>>);
 
@@ -137,27 +139,27 @@ struct Progress {
 
 #[derive(Clone, Copy)]
 enum Awaited {
-    /// Nothing came of the next request.
+    /// Nothing of the next request has arrived.
     Nothing,
-    /// Something of its head came, or it is the first and must come.
+    /// A part of the head has arrived, or the connection is new and its first head is due.
     Head { since: Instant },
-    /// A request is in hand. What comes now is its body, or waits behind it.
+    /// A request is in progress. Bytes that arrive belong to its body or to a pipelined request.
     InHand,
 }
 
 impl Heads {
-    /// A connection has begun.
+    /// Starts tracking a new connection.
     pub(super) fn begin(among: &IdleConnections) -> Self {
         let awaited = Awaited::Head { since: Instant::now() };
         Self(Arc::new(Mutex::new(Progress { awaited, idle: among.join() })))
     }
 
-    /// The connection is secured: the first head is awaited from now on.
+    /// Restarts the head timeout after the TLS handshake.
     pub(super) fn secured(&self) {
         self.0.lock().awaited = Awaited::Head { since: Instant::now() };
     }
 
-    /// Bytes came.
+    /// Records that bytes arrived.
     fn came(&self) {
         let mut progress = self.0.lock();
         if matches!(progress.awaited, Awaited::Nothing) {
@@ -165,25 +167,25 @@ impl Heads {
         }
     }
 
-    /// A head came whole. What this gives is kept for as long as the request is in hand.
+    /// Records that a head is complete. The caller keeps the returned guard until the response is sent.
     pub(super) fn in_hand(&self) -> InHand {
         self.set_busy();
         InHand(self.clone())
     }
 
-    /// A request is in hand, or what is left of the connection is its answer.
+    /// Marks the connection as busy: a request is in progress, or the rest of the connection is its response.
     pub(super) fn set_busy(&self) {
         let mut progress = self.0.lock();
         progress.awaited = Awaited::InHand;
         progress.idle.set_busy();
     }
 
-    /// Cancelled once the connection is to be closed for another.
+    /// Returns the token that is cancelled when this connection is evicted.
     pub(super) fn evicted(&self) -> CancellationToken {
         self.0.lock().idle.evicted().clone()
     }
 
-    /// Since when a head is on its way.
+    /// Returns when the current head began to arrive. Returns `None` if no head is due.
     pub(super) fn since(&self) -> Option<Instant> {
         match self.0.lock().awaited {
             Awaited::Head { since } => Some(since),
@@ -192,7 +194,7 @@ impl Heads {
     }
 }
 
-/// A request in hand. Dropped, it is not any more.
+/// A request in progress. Dropping it marks the connection as idle.
 pub(super) struct InHand(Heads);
 
 impl Drop for InHand {
@@ -203,7 +205,7 @@ impl Drop for InHand {
     }
 }
 
-/// A response's body, and the request that it is for.
+/// The body of a response, with the guard of its request.
 pub(super) struct Answer<B> {
     body: B,
     _in_hand: InHand,
@@ -235,24 +237,24 @@ impl<B: Body + Unpin> Body for Answer<B> {
     }
 }
 
-/// A request's body, which must come at a pace.
+/// The body of a request, with a timeout and a minimum rate.
 pub(super) struct Paced<B> {
     body: B,
     within: Duration,
     rate: u64,
-    /// Since when somebody reads it.
+    /// When the body was polled first.
     since: Option<Instant>,
     received: u64,
     late: Option<Pin<Box<Sleep>>>,
 }
 
-/// Why there is no more of a body.
+/// Error of a request body.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BodyError {
-    /// It came too slowly.
+    /// The body arrived too slowly.
     #[error("the body did not arrive in time")]
     TooSlow,
-    /// The connection broke, or it has another form than it must have.
+    /// The connection failed, or the body is malformed.
     #[error(transparent)]
     Broken(hyper::Error),
 }
@@ -263,7 +265,7 @@ impl<B> Paced<B> {
         Self { body, within, rate, since: None, received: 0, late: None }
     }
 
-    /// When it is too late for the next byte.
+    /// Returns the deadline for the next bytes.
     fn deadline(&mut self) -> Instant {
         let since = *self.since.get_or_insert_with(Instant::now);
         let due = self.received.checked_div(self.rate).map_or(self.within, Duration::from_secs);
@@ -314,7 +316,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of one byte at a time.
+    /// A body that delivers one byte at a time.
     struct Drips(Interval);
 
     impl Body for Drips {
@@ -330,7 +332,7 @@ mod tests {
         }
     }
 
-    /// How long a body that drips is read, and how much of it.
+    /// Returns how long a slow body is read until it fails, and how many frames arrive.
     async fn reads(every: Duration, limits: &ConnectionLimits) -> (Duration, usize) {
         let mut body = Paced::new(Drips(interval(every)), limits);
         let (began, mut read) = (Instant::now(), 0);
@@ -355,7 +357,8 @@ mod tests {
         assert!(took >= limits.body_within && read > 1_000, "{took:?} {read}");
     }
 
-    /// How long a client is written to that takes 16 bytes at a time, and whether it got all of it.
+    /// Writes to a client that reads 16 bytes at a time. Returns the time and whether the client got
+    /// everything.
     async fn takes(every: Duration, bytes: usize, limits: &ConnectionLimits) -> (Duration, bool) {
         let (near, mut far) = tokio::io::duplex(16);
         let mut patient = Patient::new(near, limits, Heads::begin(&IdleConnections::default()));
@@ -392,12 +395,13 @@ mod tests {
         assert_eq!((error.kind(), began.elapsed()), (io::ErrorKind::TimedOut, patience));
         drop(far);
 
-        // A little every four seconds is never nothing for five, and never a hundred bytes a second.
+        // The client reads a little every four seconds, so it never stalls for five. It never reaches 100
+        // bytes per second.
         let (took, whole) = takes(Duration::from_secs(4), 10_000, &limits).await;
         assert!(!whole && took < patience + Duration::from_secs(2), "{took:?}");
         let (took, whole) = takes(Duration::from_millis(100), 10_000, &limits).await;
         assert!(whole && took > patience * 2, "{took:?}");
-        // What is little in itself may take its time.
+        // A small response may take its time.
         assert!(takes(Duration::from_secs(4), 32, &limits).await.1);
     }
 

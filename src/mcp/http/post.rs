@@ -1,4 +1,4 @@
-//! POST: one message from the client; where it may send several at once, [`batch`] goes on.
+//! Handles POST with a single message. [`batch`] handles batches.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub(super) async fn post(
     }
 }
 
-/// Reads what a body says. A large one is read on another thread, and takes room until then.
+/// Parses a body. A large body is parsed on another thread and reserves memory budget until then.
 pub(super) async fn read<T: Send + 'static>(
     http: &Http,
     principal: &Principal,
@@ -96,7 +96,7 @@ pub(super) async fn read<T: Send + 'static>(
     Ok(offload(false, read).await)
 }
 
-/// Takes a message that is no request.
+/// Handles a message that needs no JSON-RPC response.
 pub(super) async fn unanswered(http: &Http, caller: &Caller, message: Message) -> Result<()> {
     let _share = gate::unasked(http, &caller.principal).await?;
     match message {
@@ -106,7 +106,8 @@ pub(super) async fn unanswered(http: &Http, caller: &Caller, message: Message) -
     }
 }
 
-/// Takes the trace from the headers where the message names none: libraries that trace a client's requests put it there.
+/// Copies the trace context from the HTTP headers into `_meta`, unless the message has one. Libraries that
+/// trace a client's requests set these headers.
 pub(super) fn continue_trace(params: &mut Value, headers: &HeaderMap) {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let Some(parent) = text("traceparent") else { return };
@@ -119,7 +120,7 @@ pub(super) fn continue_trace(params: &mut Value, headers: &HeaderMap) {
     }
 }
 
-/// A message that stands by itself: everything that it needs is in it.
+/// Handles a message of the stateless generation, which contains everything that the server needs.
 async fn alone(
     http: &Arc<Http>,
     principal: Principal,
@@ -128,7 +129,7 @@ async fn alone(
 ) -> Result<Response> {
     let request = match message {
         Message::Request(request) => request,
-        // To cancel a request its stream is closed, and there is nothing else that a client could notify of.
+        // A client cancels a request by closing its stream, and this generation has no other notification.
         Message::Notification { .. } => return Ok(StatusCode::ACCEPTED.into_response()),
         Message::Response { .. } => return Err(Refusal::invalid("no request with this id was sent to you")),
     };
@@ -145,7 +146,7 @@ async fn alone(
     Ok(Exchange::handle_alone(http, share, asker, request).await)
 }
 
-/// The id of a request; the other kinds are not answered.
+/// Returns the id of a request. The other kinds of message get no response.
 fn id_of(message: &Message) -> Option<&Id> {
     match message {
         Message::Request(request) => Some(&request.id),
@@ -166,7 +167,8 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
     }
 }
 
-/// Lets a request of a session pass, within all that its owner may ask. It is counted for as long as what comes back lives.
+/// Admits a request of a session, within the limits of its owner. The returned [`Share`] counts the request
+/// until it is dropped.
 pub(super) async fn admit(http: &Http, caller: &Caller, request: &Request) -> Result<Share> {
     let share =
         gate::share(http, &caller.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
@@ -177,10 +179,10 @@ pub(super) async fn admit(http: &Http, caller: &Caller, request: &Request) -> Re
     Ok(share)
 }
 
-/// What a session sets, which is written down.
+/// Methods that store settings of a session.
 const SETS: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
-/// Tells a caller who lacks nothing but scopes which to ask for.
+/// Refuses a caller who lacks only scopes, and names the scopes to request.
 fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
     match permit::lacking(&http.bridge, caller, request) {
         None => Ok(()),
@@ -194,7 +196,8 @@ fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()
     }
 }
 
-/// Refuses, for a while, whoever begins session upon session to have something kept of each until its time is over.
+/// Applies the daily limit of sessions that store settings. The store keeps the settings until the session
+/// expires.
 async fn count_kept(http: &Http, caller: &Caller, request: &Request) -> Result<()> {
     let Some(session) = caller.session.as_ref().filter(|_| SETS.contains(&request.method.as_str())) else {
         return Ok(());
@@ -203,7 +206,7 @@ async fn count_kept(http: &Http, caller: &Caller, request: &Request) -> Result<(
     let known = bridge.store.settings(&session.nonce).await;
     let known = known.map_err(|error| Refusal::store(error).to(Some(request.id.clone())))?;
     if known != Some(Settings::default()) {
-        // It is changed and no more, or has ended meanwhile, which its answer says.
+        // The session has settings already, or it has ended. If it has ended, the handler reports that.
         return Ok(());
     }
     let most = bridge.settings().limits.max_kept_sessions_per_day;
@@ -236,24 +239,24 @@ async fn response_of(http: &Http, caller: &Caller, id: Option<Id>, outcome: Outc
         Replied::Taken | Replied::Late => Ok(()),
         Replied::NotTaken(why) => Err(Refusal::invalid(format!("the answer was not taken: {why}"))),
         Replied::Unknown => Err(Refusal::invalid("no request with this id was sent to you")),
-        // 202 would say that it was accepted, and nobody would send it again.
+        // A 202 would mean that the response was accepted, and the client would not send it again.
         Replied::Lost => Err(Refusal::not_kept()),
     }
 }
 
-/// One JSON-RPC response as a whole HTTP response.
+/// Renders one JSON-RPC response as a complete HTTP response.
 fn json(status: u16, id: &Id, outcome: &Outcome) -> Response {
     whole(status, jsonrpc::response(id, outcome).into())
 }
 
-/// A JSON-RPC response, in this text, as a whole HTTP response.
+/// Wraps the text of a JSON-RPC response in a complete HTTP response.
 pub(super) fn whole(status: u16, text: Bytes) -> Response {
     let json = HeaderValue::from_static(JSON);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     (status, [(header::CONTENT_TYPE, json)], text).into_response()
 }
 
-/// The same in pieces, of which other responses may share some.
+/// As [`whole`], for text in pieces. Other responses may share some of the pieces.
 pub(super) fn in_pieces(status: u16, pieces: Vec<Bytes>) -> Response {
     let length = pieces.iter().map(Bytes::len).sum::<usize>();
     let pieces = futures_util::stream::iter(pieces.into_iter().map(Ok::<_, Infallible>));

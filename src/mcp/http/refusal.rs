@@ -1,5 +1,5 @@
-//! [`Refusal`]: why the transport does not take a message. It becomes an HTTP error status with a JSON-RPC error as
-//! its body, which says what to do about it.
+//! [`Refusal`]: an error of the transport. It becomes an HTTP error status with a JSON-RPC error as its body,
+//! which states what to do about it.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::auth::{Authenticator, Unauthorized};
 use crate::mcp::jsonrpc::{self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Malformed};
 use crate::tasks::store::StoreError;
 
-/// The session is not there. The code that the official SDKs give it.
+/// The session does not exist. The official SDKs use this code.
 const NO_SESSION: i32 = -32001;
 
-/// Why a message is not taken.
+/// Why the transport refuses a message.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,
@@ -28,8 +28,9 @@ impl Refusal {
         Box::new(Self { status, id: None, error: Error::new(code, message), header: None })
     }
 
-    /// The transport refuses, and JSON-RPC has no code of its own for it: it gets that of HTTP. Codes near -32000 are
-    /// the protocol's, or were taken before it had a rule for them (MCP 2026-07-28, "Error Codes").
+    /// Builds a refusal of the transport for which JSON-RPC has no code. Its code is the HTTP status. Codes
+    /// near -32000 belong to the protocol, or were in use before the protocol had a rule for them (MCP
+    /// 2026-07-28, "Error Codes").
     fn refused(status: StatusCode, message: impl Into<String>) -> Box<Self> {
         Self::new(status, i32::from(status.as_u16()), message)
     }
@@ -44,9 +45,9 @@ impl Refusal {
         self
     }
 
-    /// The same as an answer to the request of this id.
+    /// Turns the refusal into a response to the request with this id.
     pub(super) fn to(mut self: Box<Self>, id: Option<Id>) -> Box<Self> {
-        // A request that is well formed is answered as one: to some clients any other status is the end of the session.
+        // A well-formed request gets a JSON-RPC response: some clients end the session on any other status.
         if id.is_some() && self.status == StatusCode::SERVICE_UNAVAILABLE {
             self.status = StatusCode::OK;
             self.header = None;
@@ -55,40 +56,41 @@ impl Refusal {
         self
     }
 
-    /// The same to somebody who is told no reason.
+    /// Returns a response without a body, for senders who must not learn the reason.
     pub(super) fn wordless(self) -> Response {
         let mut response = self.status.into_response();
         response.headers_mut().extend(self.header);
         response
     }
 
-    /// The same as an answer to an entry of a batch.
+    /// Returns the JSON-RPC error, as the answer to a batch entry.
     pub(super) fn answer(self) -> Value {
         jsonrpc::answer(self.id, Err(self.error))
     }
 
-    /// The same as a message on a stream.
+    /// Returns the JSON-RPC error as text, as a message on a stream.
     pub(super) fn message(&self) -> Vec<u8> {
         jsonrpc::failure(self.id.as_ref(), &self.error)
     }
 
-    /// 400: a message or a header that cannot be acted on.
+    /// Returns 400: a message or a header cannot be acted on.
     pub(super) fn invalid(message: impl Into<String>) -> Box<Self> {
         Self::new(StatusCode::BAD_REQUEST, INVALID_REQUEST, message)
     }
 
-    /// 400: a body that is no message.
+    /// Returns 400: the body is not a message.
     pub(super) fn malformed(malformed: Malformed) -> Box<Self> {
         let Malformed { id, error } = malformed;
         Box::new(Self { status: StatusCode::BAD_REQUEST, id, error, header: None })
     }
 
-    /// 401 to somebody who is not let in; 403 if no header would change that, or if their token is good and grants too little;
-    /// 503 if it cannot be told now.
+    /// Returns 401 if credentials are missing or invalid. Returns 403 if the token grants too little or only
+    /// another client certificate could help, and 503 if the token cannot be checked now.
     pub(super) fn unauthorized(auth: &Authenticator, why: &Unauthorized) -> Box<Self> {
         let status = match why {
             Unauthorized::Scope(_) => StatusCode::FORBIDDEN,
-            // There is no challenge for certificates. They belong to the connection, and the next one can show another.
+            // Certificates have no challenge. They belong to the connection, and the next connection can
+            // present another one.
             Unauthorized::NoCertificate
             | Unauthorized::UnknownCertificate
             | Unauthorized::CertificateOver => {
@@ -103,7 +105,8 @@ impl Refusal {
         Self::refused(status, why.to_string()).challenging(&auth.challenge(why))
     }
 
-    /// 403: the token is good, and all of these scopes are needed for what is asked, beside those that every token needs.
+    /// Returns 403: the token is valid, but the request needs these scopes in addition to those that every
+    /// token needs.
     pub(super) fn insufficient_scope(auth: &Authenticator, needed: &[String]) -> Box<Self> {
         Self::unauthorized(auth, &Unauthorized::Scope(auth.scopes_for(needed)))
     }
@@ -114,46 +117,46 @@ impl Refusal {
         self
     }
 
-    /// 403.
+    /// Returns 403.
     pub(super) fn forbidden(message: impl Into<String>) -> Box<Self> {
         Self::refused(StatusCode::FORBIDDEN, message)
     }
 
-    /// 404: the session cannot be used, and the client begins a new one.
+    /// Returns 404: the session cannot be used, and the client must begin a new one.
     pub(super) fn no_session(message: &str) -> Box<Self> {
         Self::new(StatusCode::NOT_FOUND, NO_SESSION, message)
     }
 
-    /// 405: another HTTP method.
+    /// Returns 405: the HTTP method is not supported.
     pub(super) fn method_not_allowed() -> Box<Self> {
         let message = format!("this endpoint serves {}", super::METHODS);
         Self::refused(StatusCode::METHOD_NOT_ALLOWED, message).with(header::ALLOW, super::METHODS)
     }
 
-    /// 405: a stream that is over. The status that tells a client not to come back.
+    /// Returns 405: the stream is over. This status stops clients from reconnecting.
     pub(super) fn stream_over() -> Box<Self> {
         let message = "this stream is over: its request was answered or cancelled";
         Self::refused(StatusCode::METHOD_NOT_ALLOWED, message).with(header::ALLOW, super::METHODS)
     }
 
-    /// 406.
+    /// Returns 406.
     pub(super) fn not_acceptable(message: &str) -> Box<Self> {
         Self::refused(StatusCode::NOT_ACCEPTABLE, message)
     }
 
-    /// 408: the body came too slowly.
+    /// Returns 408: the body arrived too slowly.
     pub(super) fn too_slow() -> Box<Self> {
         Self::refused(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")
             .with(header::CONNECTION, "close")
     }
 
-    /// 413.
+    /// Returns 413.
     pub(super) fn too_large(limit: usize) -> Box<Self> {
         let message = format!("the message is larger than the {limit} bytes that this server takes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, message)
     }
 
-    /// 415.
+    /// Returns 415.
     pub(super) fn media_type() -> Box<Self> {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -162,7 +165,7 @@ impl Refusal {
         )
     }
 
-    /// 429.
+    /// Returns 429: rate limit of polls.
     pub(super) fn too_many_polls(most: u32) -> Box<Self> {
         let message = format!(
             "more than {most} polls a second: poll at the task's pollInterval, complete when the user pauses, subscribe once"
@@ -170,7 +173,7 @@ impl Refusal {
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
     }
 
-    /// 429: streams and requests that wait.
+    /// Returns 429: rate limit of streams and of requests that wait.
     pub(super) fn too_many_waits(most: u32) -> Box<Self> {
         let message = format!(
             "more than {most} streams and requests that wait were begun in a second, and many more: keep one open while it lasts"
@@ -178,13 +181,13 @@ impl Refusal {
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
     }
 
-    /// 429: messages that are no requests.
+    /// Returns 429: rate limit of notifications, responses and DELETE.
     pub(super) fn too_many_messages(most: u32) -> Box<Self> {
         let message = format!("more than {most} notifications, responses and ends of sessions a second");
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
     }
 
-    /// 429: sessions ended in a day.
+    /// Returns 429: daily limit of ended sessions.
     pub(super) fn too_many_ends(most: u32, pause: Duration) -> Box<Self> {
         let message = format!(
             "more than {most} sessions were ended here within a day: use one session for many requests; this one ends when its \
@@ -193,7 +196,7 @@ impl Refusal {
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).after(pause)
     }
 
-    /// 429: sessions of which something began to be kept in a day.
+    /// Returns 429: daily limit of sessions that store settings.
     pub(super) fn too_many_kept(most: u32, pause: Duration) -> Box<Self> {
         let message = format!(
             "more than {most} sessions of yours had something kept here within a day (max_kept_sessions_per_day in [limits]): \
@@ -202,7 +205,7 @@ impl Refusal {
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).after(pause)
     }
 
-    /// 429: streams and requests in hand.
+    /// Returns 429: limit of open streams and pending requests.
     pub(super) fn too_many_streams(most: usize) -> Box<Self> {
         let message = format!(
             "{most} streams and requests of yours are open here already, and there may be no more: close some, or wait"
@@ -210,21 +213,22 @@ impl Refusal {
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).with(header::RETRY_AFTER, "1")
     }
 
-    /// 503, or 200 as an answer to a request: too much is on its way in or out.
+    /// Returns 503, or 200 as the response to a request: the memory budget is exhausted.
     pub(super) fn no_room() -> Box<Self> {
         let message = "too much is on its way between you and this server, or between others and it: read what was answered, \
                        and send this again in a moment";
         Self::refused(StatusCode::SERVICE_UNAVAILABLE, message).with(header::RETRY_AFTER, "1")
     }
 
-    /// 503: the request was done, and what it is answered with finds no room.
+    /// Returns 503, or 200 as the response to a request: the request was executed, but the memory budget has
+    /// no space for its answer.
     pub(super) fn no_room_for_answer() -> Box<Self> {
         let message = "it was done, and there is no room for the answer: too much is on its way between you and this server, or \
                        between others and it. Read what was answered, and then ask for it: of a call, for its task";
         Self::refused(StatusCode::SERVICE_UNAVAILABLE, message).with(header::RETRY_AFTER, "1")
     }
 
-    /// 429: calls in a minute.
+    /// Returns 429: rate limit of calls per minute.
     pub(super) fn too_many_calls(most: u32, pause: Duration) -> Box<Self> {
         let seconds = whole_seconds(pause);
         let message =
@@ -232,13 +236,13 @@ impl Refusal {
         Self::refused(StatusCode::TOO_MANY_REQUESTS, message).after(pause)
     }
 
-    /// 503, or 200 as an answer to a request: the store does not work. The reason is the operator's.
+    /// Returns 503, or 200 as the response to a request: the store failed. Only the log contains the reason.
     pub(super) fn store(error: StoreError) -> Box<Self> {
         tracing::error!(%error, "a session cannot be looked up");
         Self::not_kept()
     }
 
-    /// The same, where the log has the reason already.
+    /// As [`Self::store`], for a failure that is already in the log.
     pub(super) fn not_kept() -> Box<Self> {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,

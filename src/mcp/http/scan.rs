@@ -1,6 +1,6 @@
-//! [`HeadScanner`]: reads the bytes of a connection along with the HTTP library, for what the library keeps to itself: which
-//! heads have lines that end in a bare LF, and which are large. It follows heads and bodies only as far as it must to know
-//! where the next head begins.
+//! [`HeadScanner`]: scans the bytes of a connection before the HTTP library parses them. It finds heads with
+//! a bare LF and large heads, which the library does not report. It parses heads and bodies only as far as it
+//! needs to find the next head.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,13 +9,13 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 
-/// The largest head that needs no memory budget: what the HTTP library's first buffer holds.
+/// The largest head that needs no memory budget: the size of the HTTP library's first buffer.
 const SMALL: usize = 8 * 1024;
 
-/// The memory, in KiB, that the large heads of all connections may take together: 256 of 64 KiB.
+/// Memory budget of the large heads of all connections, in KiB: enough for 256 heads of 64 KiB.
 const BUDGET_KIB: usize = 32 * 1024;
 
-/// How much of a line is kept: enough for the headers that say where a body ends.
+/// How many bytes of a line are kept: enough for the headers that determine the end of a body.
 const KEPT: usize = 64;
 
 /// The memory budget of large heads. Cheap to clone.
@@ -28,66 +28,67 @@ impl Default for LargeHeads {
     }
 }
 
-/// What was found in the heads of one connection.
+/// What the scanner found in the heads of one connection.
 #[derive(Default)]
 pub(super) struct Findings {
-    /// The number, from 1 on, of the first head with a bare LF; 0 without one.
+    /// The number of the first head with a bare LF, counted from 1. 0 if there is none.
     bare: AtomicUsize,
-    /// How many heads the HTTP library has handed on.
+    /// How many heads the HTTP library has parsed.
     handed_on: AtomicUsize,
     last: AtomicBool,
 }
 
 impl Findings {
-    /// True if the head that the HTTP library hands on now has a line that ends in a bare LF. To be asked once for each.
+    /// Returns true if the head that the HTTP library has just parsed, or an earlier one, contains a bare LF.
+    /// Must be called once for each head.
     pub(super) fn next_has_bare_lf(&self) -> bool {
         let number = self.handed_on.fetch_add(1, Ordering::Relaxed) + 1;
         (1..=number).contains(&self.bare.load(Ordering::Relaxed))
     }
 
-    /// True if no request is to follow on the connection. The HTTP library keeps the buffer of a large head for as long as the
-    /// connection lasts.
+    /// Returns true if no request may follow on the connection. The HTTP library keeps the buffer of a large
+    /// head until the connection ends.
     pub(super) fn is_last(&self) -> bool {
         self.last.load(Ordering::Relaxed)
     }
 }
 
-/// Where the next byte belongs.
+/// What the next byte belongs to.
 enum Place {
     Head,
-    /// To a body that has so many bytes left.
+    /// A body with this number of bytes left.
     Body(u64),
-    /// Behind the last head that is read: no request follows.
+    /// After the last head that is scanned: no request follows.
     End,
 }
 
-/// Follows the bytes of one connection.
+/// Scans the bytes of one connection.
 pub(super) struct HeadScanner {
     findings: Arc<Findings>,
     place: Place,
-    /// Heads that have ended.
+    /// Number of complete heads.
     heads: usize,
-    /// Bytes of this head.
+    /// Bytes of the current head.
     size: usize,
-    /// True once this head has a line that is not empty.
+    /// True once the current head has a line that is not empty.
     begun: bool,
-    /// The length of this head's body; `None` if it is not said in a way that is followed here.
+    /// The length of the current head's body. `None` if the scanner cannot determine it.
     body: Option<u64>,
-    /// How the line begins, how long it is, and its last byte.
+    /// The first bytes of the line, its length, and its last byte.
     line: Vec<u8>,
     line_length: usize,
     previous: u8,
     budget: PollSemaphore,
-    /// What a large head takes of the budget, in KiB.
+    /// Share of the budget that a large head takes, in KiB.
     cost: u32,
-    /// Kept until the connection ends, as the buffer is.
+    /// Kept until the connection ends, like the library's buffer.
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl HeadScanner {
-    /// For a connection whose heads have so many bytes at most.
+    /// Creates a scanner for a connection whose heads have at most `head_bytes` bytes.
     pub(super) fn new(findings: Arc<Findings>, budget: &LargeHeads, head_bytes: usize) -> Self {
-        // A buffer that grows is up to twice as large as what it holds.
+        // A growing buffer can be twice as large as its content.
         let cost = (head_bytes.saturating_mul(2) / 1024).min(BUDGET_KIB);
         Self {
             findings,
@@ -105,7 +106,7 @@ impl HeadScanner {
         }
     }
 
-    /// Waits until the next bytes may be read: more than a small head needs a part of the memory budget.
+    /// Waits until the next bytes may be read: a large head needs a share of the memory budget.
     pub(super) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.permit.is_none() && self.size >= SMALL {
             self.permit = ready!(self.budget.poll_acquire_many(context, self.cost));
@@ -113,7 +114,7 @@ impl HeadScanner {
         Poll::Ready(())
     }
 
-    /// Takes note of the bytes that came next.
+    /// Scans the next bytes.
     pub(super) fn scan(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match self.place {
@@ -134,7 +135,7 @@ impl HeadScanner {
         }
     }
 
-    /// Takes note of a line, or of a part of one.
+    /// Scans a line of a head, or a part of a line.
     fn scan_head(&mut self, part: &[u8]) {
         self.size += part.len();
         if self.size > SMALL {
@@ -161,13 +162,13 @@ impl HeadScanner {
         }
         self.line.clear();
         self.line_length = 0;
-        // Empty lines before a head are none of it.
+        // Empty lines before a head do not belong to it.
         if empty && self.begun {
             self.end_head();
         }
     }
 
-    /// Takes note of where the body ends, if this line says so.
+    /// Records the length of the body, if this line determines it.
     fn note_body(&mut self) {
         let Some(colon) = self.line.iter().position(|byte| *byte == b':') else { return };
         let (name, value) = (&self.line[..colon], &self.line[colon + 1..]);
@@ -206,7 +207,8 @@ mod tests {
         HeadScanner::new(Arc::default(), budget, 64 * 1024)
     }
 
-    /// The heads with a bare LF or behind one, of so many, and whether the last of them is the last of its connection.
+    /// Returns the heads that have a bare LF or follow one, and whether the last head is the last of its
+    /// connection.
     fn found(bytes: &str, heads: usize, at_once: usize) -> (Vec<usize>, bool) {
         let mut scanner = scanner(&LargeHeads::default());
         bytes.as_bytes().chunks(at_once).for_each(|some| scanner.scan(some));

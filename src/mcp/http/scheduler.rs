@@ -1,6 +1,6 @@
-//! [`ConnectionScheduler`]: connections without an accepted request are polled a few at a time, and every other task that is
-//! ready runs in between. A thousand hostile connections that become readable at once would otherwise delay a good client
-//! by the time that all of them take. It must not know what a connection does.
+//! [`ConnectionScheduler`]: polls connections without an accepted request a few at a time. Every other task
+//! that is ready runs in between. Otherwise, a thousand hostile connections that become readable at once
+//! would delay a good client until all of them were polled. It must not know what a connection does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 2;
 pub(super) struct ConnectionScheduler(Arc<Shared>);
 
 struct Shared {
-    /// Turns that were given and not taken yet. It is fair: first come, first served.
+    /// Turns that were granted and not yet used. The semaphore is fair: first come, first served.
     turns: Arc<Semaphore>,
     /// Connections that wait for a turn.
     waiting: AtomicUsize,
@@ -40,7 +40,7 @@ impl Default for ConnectionScheduler {
 }
 
 impl ConnectionScheduler {
-    /// Gives turns, and never returns.
+    /// Grants turns, and never returns.
     pub(super) async fn run(&self) {
         let Shared { turns, waiting, joined } = &*self.0;
         loop {
@@ -51,12 +51,12 @@ impl ConnectionScheduler {
             }
             waiting.fetch_sub(count, Ordering::AcqRel);
             turns.add_permits(count);
-            // The runtime looks for new events before this task goes on.
+            // The runtime polls for new events before this task continues.
             yield_now().await;
         }
     }
 
-    /// One more connection.
+    /// Adds a connection.
     pub(super) fn join(&self) -> ScheduledConnection {
         let turns = PollSemaphore::new(Arc::clone(&self.0.turns));
         ScheduledConnection { scheduler: self.clone(), turns, is_waiting: false }
@@ -64,7 +64,7 @@ impl ConnectionScheduler {
 }
 
 impl ScheduledConnection {
-    /// Ready once the connection may be polled once.
+    /// Returns ready once the connection may be polled once.
     pub(super) fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if !self.is_waiting {
             self.is_waiting = true;
@@ -73,14 +73,14 @@ impl ScheduledConnection {
         }
         let turn = ready!(self.turns.poll_acquire(context));
         self.is_waiting = false;
-        // The semaphore is never closed, and a turn is used up.
+        // The semaphore is never closed, and each turn is used only once.
         turn.into_iter().for_each(tokio::sync::OwnedSemaphorePermit::forget);
         Poll::Ready(())
     }
 }
 
 impl Drop for ScheduledConnection {
-    /// Takes back the turn that it waits for, so that there are as many turns as connections that wait.
+    /// Withdraws a pending turn, so that the number of turns matches the number of waiting connections.
     fn drop(&mut self) {
         if !self.is_waiting {
             return;
@@ -103,7 +103,8 @@ mod tests {
 
     use super::*;
 
-    /// A hundred connections that are ready at once are polled two at a time, and another task runs in between.
+    /// A hundred connections that are ready at once are polled two at a time, and another task runs in
+    /// between.
     #[tokio::test]
     async fn ready_connections_take_turns() {
         let (scheduler, polled) = (ConnectionScheduler::default(), AtomicUsize::new(0));
@@ -134,7 +135,7 @@ mod tests {
         assert!(longest <= 2 * AT_ONCE, "{longest} connections in a row");
     }
 
-    /// A connection that goes away while it waits takes no turn from others.
+    /// A connection that is dropped while it waits takes no turn from others.
     #[tokio::test]
     async fn dropped_connection_blocks_nobody() {
         let scheduler = ConnectionScheduler::default();

@@ -1,5 +1,5 @@
-//! [`Seats`]: how many connections each address has. A network of IPv6 is one address: whoever has one address of it has
-//! them all. It must not refuse anybody by itself.
+//! [`Seats`]: the number of connections of each address. An IPv6 /64 network counts as one address, because
+//! one user controls all of its addresses. This module must not close connections itself.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::limits::PerAddress;
 use crate::auth::of_one_user;
 
-/// How often it is told that somebody has too many connections.
+/// Minimum interval between two log messages about refused connections.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// The connections of all addresses. Cheap to clone.
@@ -21,19 +21,19 @@ pub(super) struct Seats(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     taken: HashMap<IpAddr, usize>,
-    /// How many were turned away since that was told last.
+    /// Connections refused since the last log message.
     turned_away: u64,
     told: Option<Instant>,
 }
 
-/// One connection. Dropped, there is room for another.
+/// One counted connection. Dropping it releases the count.
 pub(super) struct Seat {
     seats: Seats,
     address: IpAddr,
 }
 
 impl Seats {
-    /// A seat for one more connection of this address. `None` if it has as many as it may.
+    /// Counts one more connection of this address. Returns `None` at the limit.
     pub(super) fn take(&self, address: IpAddr, most: PerAddress) -> Option<Seat> {
         let address = of_one_user(address);
         let most = match most {

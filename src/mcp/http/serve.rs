@@ -1,5 +1,5 @@
-//! Serves a router on a listener: accepts connections, as many as there may be, and ends them in order. What happens on
-//! one is in [`super::connection`].
+//! Serves a router on a listener: accepts connections up to the limit and shuts them down gracefully.
+//! [`super::connection`] serves each connection.
 
 use std::io;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use super::scheduler::ConnectionScheduler;
 use super::seats::Seats;
 use crate::auth::Peer;
 
-/// How long to wait when the system gives no more connections (out of file descriptors, as a rule).
+/// Delay after a failed accept (usually because file descriptors are exhausted).
 const BREATH: Duration = Duration::from_millis(200);
 
-/// Connections beyond the limit that there may be while others are closed for them.
+/// Connections allowed above the limit while evicted ones close.
 const CLOSING: usize = 4;
 
-/// Serves a router until `shutdown` is cancelled; then no connection is accepted any more, requests in hand are
-/// answered, and it returns once all of that is done. Dropped, it cuts what is still open.
+/// Serves a router until `shutdown` is cancelled. It then accepts no connection, answers the pending requests
+/// and returns. Dropping the future closes all remaining connections.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -47,7 +47,7 @@ async fn serve_scheduled(
     shutdown: CancellationToken,
     scheduler: &ConnectionScheduler,
 ) {
-    // The connections belong to this set: none outlives this function.
+    // The connections belong to this set, so none outlives this function.
     let (mut connections, seats, mut capacity) = (JoinSet::new(), Seats::default(), Capacity::of_process());
     let (idle, large_heads) = (IdleConnections::default(), LargeHeads::default());
     loop {
@@ -65,10 +65,11 @@ async fn serve_scheduled(
             accepted = next, if connections.len() < most.saturating_add(CLOSING) => match accepted {
                 Ok((socket, address)) => {
                     let rules = entrance.rules();
-                    // Those of a proxy are many callers'.
+                    // The connections of a proxy belong to many callers.
                     let counted = !rules.proxies.has(address.ip());
                     let seat = counted.then(|| seats.take(address.ip(), rules.limits.per_address));
-                    // Who has too many gets nothing more: to say why would be work that they could have us do.
+                    // A client above its limit gets no response: an explanation would be work that it can
+                    // make the server do.
                     if let Some(None) = seat {
                         continue;
                     }
@@ -85,7 +86,7 @@ async fn serve_scheduled(
                         connection.serve(socket).await;
                         drop(seat);
                     });
-                    // Requests that are ready come before the next new connection.
+                    // Requests that are ready run before the next connection is accepted.
                     tokio::task::yield_now().await;
                 }
                 Err(error) => unaccepted(&error, &idle).await,
@@ -100,7 +101,7 @@ async fn unaccepted(error: &io::Error, idle: &IdleConnections) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
         tracing::warn!(%error, "no connection can be accepted; trying again");
-        // What else is open may have taken the descriptors that were reserved for it, and more.
+        // Other files and sockets may have used the descriptors reserved for accepting.
         idle.evict_oldest();
         tokio::time::sleep(BREATH).await;
     }

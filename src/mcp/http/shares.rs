@@ -1,5 +1,5 @@
-//! [`Shares`]: how much each owner has in hand here: streams that are open, and requests that are not answered yet. One
-//! process does not know what another counted.
+//! [`Shares`]: the number of open streams and pending requests of each owner. Each process counts only its
+//! own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use parking_lot::Mutex;
 use crate::auth::Principal;
 use crate::mcp::whose::Whose;
 
-/// What everybody has in hand. Cheap to clone.
+/// The counts of all owners. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Shares(Arc<Mutex<HashMap<Whose, usize>>>);
 
-/// One thing in hand. Dropped, it is not any more.
+/// One counted stream or request. Dropping it releases the count.
 pub(super) struct Share {
     shares: Shares,
     whose: Whose,
 }
 
 impl Shares {
-    /// One more for this caller. `None` if they have as much in hand as one may.
+    /// Counts one more for this caller. Returns `None` at the limit.
     pub(super) fn take(&self, principal: &Principal, most: usize) -> Option<Share> {
         let whose = Whose::of(principal);
         let mut taken = self.0.lock();

@@ -1,4 +1,4 @@
-//! [`Socket`]: a connection with TLS or without. It must not know what is said on it.
+//! [`Socket`]: a connection with or without TLS. It must not know what is sent on it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use super::patience::Patient;
 pub(super) enum Socket {
     /// Without TLS.
     Plain(Patient<TcpStream>),
-    /// With it. In a box, since most of what it needs is large.
+    /// With TLS. Boxed, because the TLS state is large.
     Secured(Box<TlsStream<Patient<TcpStream>>>),
 }
 

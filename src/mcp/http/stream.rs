@@ -1,7 +1,7 @@
-//! The body of an event stream: it runs the exchange, and turns what comes of it into events.
+//! The body of an event stream: polls the exchange and encodes its messages as events.
 //!
-//! The first event tells the client how to come back. While nothing happens, a comment every few seconds keeps the
-//! connection open and finds out whether the client and its session are still there.
+//! The first event contains the resume id. A quiet stream sends a comment every few seconds. The comment
+//! keeps the connection open, and detects whether the client and its session are still there.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,14 +21,15 @@ use crate::mcp::room::Spot;
 use crate::mcp::sse::{self, Place};
 use crate::metrics::OpenStream;
 
-/// How long a quiet stream stays quiet.
+/// Keep-alive interval of a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How long a client waits before it comes back to a stream that broke. Some try twice only: a server that is started
-/// again has twice this time.
+/// How long a client waits before it reconnects to a broken stream. Some clients try only twice, so a server
+/// has twice this time to restart.
 const RETRY_MS: u32 = 2_500;
 
-/// How long an answer may go on once the token that asked for it is over: clients renew it when it is refused, not before.
+/// How long an answer may continue after its token expired: clients renew a token when it is refused, not
+/// before.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// A stream with its exchange.
@@ -40,17 +41,18 @@ struct EventStream {
 }
 
 enum Stage {
-    /// Nothing was sent. The ending is there if the handler is done already.
+    /// Nothing was sent. Contains the ending if the handler has already finished.
     Opening(Option<Ending>),
-    /// The handler is at work.
+    /// The handler is running.
     Running,
-    /// The handler is done: what it sent goes out, then its answer.
+    /// The handler has finished. Its buffered messages are sent, then its answer.
     Ending(Ending),
-    /// Nothing more comes.
+    /// Nothing follows.
     Over,
 }
 
-/// A stream that goes on with the exchange, or that ends it if the handler is done.
+/// Returns a stream that polls the exchange, or sends only its remaining messages if the handler has
+/// finished.
 pub(super) fn respond(exchange: Exchange, ending: Option<Ending>) -> Response {
     let mut quiet = tokio::time::interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
     quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -67,7 +69,7 @@ pub(super) fn respond(exchange: Exchange, ending: Option<Ending>) -> Response {
     }
 }
 
-/// The stream of a request that nobody wants answered any more.
+/// Returns an empty stream, for a request whose answer the client no longer wants.
 pub(super) fn empty() -> Response {
     with_headers(Body::empty())
 }
@@ -77,7 +79,7 @@ fn with_headers(body: Body) -> Response {
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     ];
-    // Proxies of the nginx family hold a response back until it is whole, unless they are told not to.
+    // Proxies of the nginx family buffer a whole response unless this header disables that.
     let unbuffered = [("x-accel-buffering", HeaderValue::from_static("no"))];
     (headers, unbuffered, body).into_response()
 }
@@ -111,10 +113,10 @@ impl EventStream {
         })
     }
 
-    /// The next event of a handler at work. `None` once the stage is another.
+    /// Returns the next event of a running handler. Returns `None` when the stage changes.
     async fn run(&mut self) -> Option<Bytes> {
         let Exchange { open, feed, work, http, principal, place, .. } = &mut self.exchange;
-        // The others are answered while the server stops: their clients could not come back for it.
+        // Other streams are still answered during shutdown: their clients could not resume them.
         let resumable = place.is_some() || feed.resume().is_some();
         let grace = if feed.is_lasting() { Duration::ZERO } else { GRACE };
         tokio::select! {
@@ -135,7 +137,7 @@ impl EventStream {
                 return Some(sse::retry(RETRY_MS));
             }
             _ = self.quiet.tick() => {
-                // In a box, so that the stream keeps no room for it.
+                // Boxed, so that the stream does not keep memory for it.
                 if Box::pin(self.exchange.lives()).await {
                     return Some(sse::COMMENT);
                 }
@@ -145,7 +147,8 @@ impl EventStream {
         None
     }
 
-    /// What a stream begins with. Clients of older revisions try to read an event without data, so they get a comment.
+    /// Returns the first event. Clients of older revisions try to parse an event without data, so they get a
+    /// comment.
     fn opening(&mut self) -> Bytes {
         let primes = self.exchange.session.as_ref().is_some_and(|session| session.revision.primes_streams());
         match self.next_id() {
@@ -154,7 +157,7 @@ impl EventStream {
         }
     }
 
-    /// A message of the handler's, with the room that was taken for it.
+    /// Encodes a message of the handler, and keeps its reserved memory.
     fn sent(&mut self, (message, spot): (Value, Option<Spot>)) -> Bytes {
         let event = self.message(message.to_string().as_bytes());
         match spot {
@@ -164,7 +167,7 @@ impl EventStream {
     }
 
     fn message(&mut self, json: &[u8]) -> Bytes {
-        // Where other replicas may have said something, it is looked at also while there is much to say.
+        // With a shared store, a busy stream must also check for changes made by other replicas.
         if !self.exchange.http.bridge.store.is_shared() {
             self.quiet.reset();
         }
@@ -172,7 +175,7 @@ impl EventStream {
         sse::message(id.as_deref(), json)
     }
 
-    /// An id for the next event, if the stream can be taken up again there.
+    /// Returns an id for the next event, if the stream can be resumed.
     fn next_id(&mut self) -> Option<String> {
         let Exchange { http, session, feed, place, open, .. } = &mut self.exchange;
         if place.is_none() {

@@ -1,5 +1,5 @@
-//! [`Tls`]: how connections are secured: by which certificate, and what is asked of clients. A handshake is one connection's
-//! own, so that it holds up no other. It must not know what is asked behind it.
+//! [`Tls`]: the TLS configuration: the server's certificate and the verification of clients. Each connection
+//! performs its own handshake, which blocks no other connection. It must not know what requests ask for.
 
 use std::fmt;
 use std::io;
@@ -22,17 +22,17 @@ use super::patience::Patient;
 use crate::auth::Certificate;
 use crate::clock::{Clock as _, System};
 
-/// What a connection by TLS begins with: a record of a handshake (RFC 8446, section 5.1).
+/// First byte of a TLS connection: a handshake record (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 0x16;
 
-/// What is said to a client that begins without TLS.
+/// Response to a client that begins without TLS.
 const PLAIN: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: 49\r\n\r\n\
     this server speaks TLS here: begin with https://\n";
 
-/// How soon before its end a certificate is worth a word.
+/// How long before the expiry of a certificate the server warns.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
 
-/// How connections are secured.
+/// The TLS configuration.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
@@ -40,47 +40,47 @@ pub struct Tls {
     clients: Option<Clients>,
 }
 
-/// Who vouches for clients.
+/// Verification of client certificates.
 #[derive(Clone)]
 struct Clients {
     verifier: Arc<dyn ClientCertVerifier>,
     wanted: ClientCertificates,
-    /// The digest of the authorities.
+    /// Digest of the trusted authorities.
     authorities: [u8; 32],
 }
 
-/// What is asked of clients.
+/// Whether clients must present a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// One that shows none is served as well.
+    /// Clients without a certificate are accepted.
     Optional,
-    /// One that shows none is not served.
+    /// Clients without a certificate are refused.
     Required,
 }
 
-/// Why connections cannot be secured like this.
+/// Why a TLS configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Nothing to show.
+    /// There is no certificate.
     #[error("there is no certificate in it: it must be PEM, with `-----BEGIN CERTIFICATE-----`")]
     NoCertificate,
-    /// Something that cannot be read.
+    /// A certificate cannot be read.
     #[error("a certificate in it cannot be read: {0}")]
     BadCertificate(String),
-    /// No key, or one that cannot be used.
+    /// The key is missing or unusable.
     #[error(
         "there is no private key in it that can be used: it must be PEM, unencrypted, with `-----BEGIN PRIVATE KEY-----`"
     )]
     NoKey,
-    /// They are not a pair.
+    /// The key and the certificate do not match.
     #[error(
         "the key does not belong to the certificate: both must be of one pair, and the server's own certificate the first"
     )]
     NotAPair,
-    /// Nobody to trust.
+    /// There is no usable authority.
     #[error("there is no authority in it that clients' certificates can be held against: {0}")]
     NoAuthority(String),
-    /// Anything else.
+    /// Another error.
     #[error("they cannot be used: {0}")]
     Other(String),
 }
@@ -92,10 +92,11 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// By this certificate with those that vouch for it, and this key; and clients by these authorities. All are PEM.
+    /// Creates a configuration from a certificate chain, its key and the authorities that vouch for clients.
+    /// All are PEM.
     ///
     /// # Errors
-    /// See [`TlsError`]; none of them repeats any of the key.
+    /// See [`TlsError`]. No error contains any part of the key.
     pub fn new(
         certificates: &[u8],
         key: &[u8],
@@ -124,20 +125,20 @@ impl Tls {
         };
         let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => TlsError::NotAPair,
-            // What is said of a key that cannot be used may be a part of it.
+            // The error text about an unusable key may contain a part of the key.
             rustls::Error::General(_) => TlsError::NoKey,
             other => TlsError::Other(other.to_string()),
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         if clients.is_some() {
-            // A session that is taken up again brings its client's certificate along, and nobody would look at its dates.
+            // A resumed TLS session restores the client's certificate without a check of its dates.
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
         Ok(Self { config: Arc::new(config), certificate, clients })
     }
 
-    /// What is wrong with the server's certificate, though it can be used: it is over, or will be soon.
+    /// Returns a warning if the server's certificate has expired, or will expire soon.
     pub fn warning(&self, now: Timestamp) -> Option<String> {
         let good_until = i64::try_from(self.certificate.good_until).unwrap_or(i64::MAX).saturating_mul(1000);
         let good_until = Timestamp::from_millis(good_until);
@@ -152,23 +153,24 @@ impl Tls {
         }
     }
 
-    /// Whether a connection begins as one by TLS does. One who speaks HTTP without it is told so.
+    /// Returns true if a connection begins with a TLS handshake. A client that sends plain HTTP gets an error
+    /// response.
     pub(super) async fn begins(socket: &TcpStream) -> io::Result<bool> {
         let mut first = [0];
         if socket.peek(&mut first).await? == 0 {
             return Ok(false);
         }
         if first[0].is_ascii_uppercase() {
-            // There is room for that much, or nobody to read it.
+            // Either the send buffer has space, or the client does not read.
             let _ = socket.try_write(PLAIN);
         }
         Ok(first[0] == HANDSHAKE)
     }
 
-    /// Secures a connection, and gives what its client showed.
+    /// Performs the TLS handshake, and returns the client's certificate.
     ///
     /// # Errors
-    /// If the two cannot agree, or the client shows what is not to be believed.
+    /// If the handshake fails, or the client's certificate is not valid.
     pub(super) async fn accept(
         &self,
         socket: Patient<TcpStream>,
@@ -181,7 +183,7 @@ impl Tls {
         Ok((stream, certificate.map(|certificate| Certificate { authorities, ..certificate })))
     }
 
-    /// Whether a client would be served that showed this.
+    /// Returns true if a client with this certificate would be accepted.
     pub(super) fn serves(&self, shown: Option<&Certificate>) -> bool {
         match (&self.clients, shown) {
             (None, _) => true,
@@ -190,7 +192,8 @@ impl Tls {
         }
     }
 
-    /// Whether the authorities vouch for what a client showed, also on a connection that began under others.
+    /// Returns true if the authorities vouch for a client's certificate, even if its connection began under
+    /// other ones.
     pub(super) fn vouches(&self, shown: &Certificate) -> bool {
         let Some(clients) = &self.clients else { return false };
         if shown.authorities == Some(clients.authorities) {
@@ -205,7 +208,7 @@ impl Tls {
     }
 }
 
-/// The certificates in a text.
+/// Parses the certificates in a PEM text.
 fn read_all(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     all.map_err(|error| TlsError::BadCertificate(error.to_string()))

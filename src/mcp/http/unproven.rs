@@ -1,5 +1,5 @@
-//! [`Unproven`]: bodies that are read before anything is known of their sender but where they are from. They have room of
-//! their own, so that whoever sends them takes nothing from callers who are let in. It must not know what is in them.
+//! [`Unproven`]: reads bodies of unauthenticated senders. They have a memory budget of their own, so that
+//! they take nothing from authenticated callers. This module must not know the content.
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use axum::response::Response;
@@ -11,18 +11,19 @@ use crate::auth::{Peer, Principal};
 use crate::mcp::room::Room;
 use crate::mcp::whose::Whose;
 
-/// Bytes of all such bodies together; an address has a quarter of it.
+/// Memory budget of all such bodies together, in bytes. One address may use a quarter of it.
 const ROOM: usize = 16 * 1024 * 1024;
 
-/// What is taken by such bodies. Cheap to clone.
+/// The memory that such bodies use. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Unproven(Room);
 
 impl Unproven {
-    /// The whole body, at most `limit` bytes. It takes its room for as long as there is something of it.
+    /// Reads the whole body, at most `limit` bytes. The returned bytes keep their memory reserved until they
+    /// are dropped.
     ///
     /// # Errors
-    /// What its sender is answered with, who is told no reason.
+    /// The response to the sender, without a reason.
     pub async fn read(&self, peer: Option<&Peer>, body: Body, limit: usize) -> Result<Bytes, Box<Response>> {
         let hint = body.size_hint();
         let bytes = |hint: u64| usize::try_from(hint).unwrap_or(usize::MAX);

@@ -1,5 +1,6 @@
-//! The metadata of a protected resource (RFC 9728): where clients find out which issuers' tokens are good here. Anybody
-//! may read it, pages of any origin included: a client that looks for a token has nothing to show yet.
+//! Metadata of the protected resource (RFC 9728): lists the issuers whose tokens this server accepts. The
+//! metadata is public, also for web pages of any origin: a client that looks for a token has no credentials
+//! yet.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::auth::oauth::WELL_KNOWN;
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// `/.well-known/oauth-protected-resource`, and what is below it.
+/// Routes for `/.well-known/oauth-protected-resource` and every path below it.
 pub(super) fn routes(entrance: Arc<Entrance>) -> Router {
     let below = format!("{WELL_KNOWN}/{{*path}}");
     Router::new().route(WELL_KNOWN, any(metadata)).route(&below, any(metadata)).with_state(entrance)
@@ -27,7 +28,7 @@ async fn metadata(State(entrance): State<Arc<Entrance>>, method: Method, uri: Ur
     let open = [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
-        // Clients send the header of the protocol here, too.
+        // Clients send the protocol version header here too.
         (header::ACCESS_CONTROL_ALLOW_HEADERS, "MCP-Protocol-Version"),
         (header::CACHE_CONTROL, "max-age=60"),
     ];

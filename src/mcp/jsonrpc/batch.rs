@@ -1,5 +1,5 @@
-//! Batches: several messages in one JSON array. Here one is only taken apart: each entry is read, and held against all
-//! bounds, as a message by itself.
+//! JSON-RPC batches: several messages in one JSON array. This module only splits a batch. The entries are
+//! parsed and checked against all bounds like single messages.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use serde_json::value::RawValue;
 
 use super::parse::{Malformed, invalid, unreadable};
 
-/// True if this text is a batch and no message, should it be JSON at all.
+/// Returns true if this text is a batch, provided that it is valid JSON.
 pub fn is_batch(text: &[u8]) -> bool {
     text.trim_ascii_start().starts_with(b"[")
 }
 
-/// The texts of a batch's entries, of which there may be so many.
+/// Returns the texts of a batch's entries, of which there may be at most `most`.
 ///
 /// # Errors
-/// [`Malformed`] for what is not JSON, for a batch without entries, and for one with too many.
+/// [`Malformed`] for a text that is not JSON, for a batch without entries, and for a batch with too many.
 pub fn split(text: &[u8], most: usize) -> Result<Vec<&[u8]>, Malformed> {
     let Ok(text) = std::str::from_utf8(text) else { return Err(unreadable("the message is not UTF-8")) };
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -35,7 +35,7 @@ pub fn split(text: &[u8], most: usize) -> Result<Vec<&[u8]>, Malformed> {
     }
 }
 
-/// Why a batch is no message to a client of another revision.
+/// Returns the error for a batch from a client whose revision has no batches.
 pub fn refuse(text: &[u8]) -> Malformed {
     match std::str::from_utf8(text).map(serde_json::from_str::<IgnoredAny>) {
         Ok(Ok(_)) => invalid(None, "batches are not supported: send each message by itself"),
@@ -44,7 +44,7 @@ pub fn refuse(text: &[u8]) -> Malformed {
     }
 }
 
-/// Reads the entries without parsing them, and stops where there are too many.
+/// Collects the entries without parsing them, and stops at the first one above the limit.
 struct Entries {
     most: usize,
 }

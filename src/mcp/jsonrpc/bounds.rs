@@ -1,30 +1,31 @@
-//! [`Bounds`]: how much structure a message may have. A few bytes of text become many of memory once they are values, so
-//! it is counted before anything is made of them: one pass over the bytes, which allocates nothing and follows nothing.
+//! [`Bounds`]: limits of the structure of a message. Parsed values can need far more memory than their text,
+//! so the structure is counted before parsing. This takes one pass over the bytes, without allocation or
+//! recursion.
 
-/// The nesting beyond which the parser itself stops.
+/// The nesting depth at which the parser itself stops.
 pub const DEEPEST: usize = 127;
 
-/// How much structure a message may have.
+/// Limits of the structure of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Objects and lists within each other.
+    /// Nesting depth of objects and arrays.
     pub depth: usize,
-    /// Members of objects and items of lists, all together.
+    /// Number of object members and array items in total.
     pub elements: usize,
 }
 
-/// Which of its bounds a message goes beyond.
+/// The bound that a message exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
-    /// It is nested too deep.
+    /// The message is nested too deep.
     #[error("the message is nested deeper than {0} levels")]
     Depth(usize),
-    /// It has too many parts.
+    /// The message has too many members and items.
     #[error("the message has more than {0} members and items")]
     Elements(usize),
 }
 
-/// As much as the parser takes.
+/// The limits of the parser.
 impl Default for Bounds {
     fn default() -> Self {
         Self { depth: DEEPEST, elements: usize::MAX }
@@ -32,7 +33,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Holds a text against the bounds, JSON or not. Of what is JSON no less is counted than there is.
+    /// Checks a text against the bounds, JSON or not. For valid JSON, the count is never too low.
     ///
     /// # Errors
     /// See [`Excess`].
@@ -62,7 +63,7 @@ impl Bounds {
                 b',' => elements += 1,
                 _ => continue,
             }
-            // Each comma is followed by one more, and each bracket at most by a first one.
+            // Each comma precedes one more element, and each bracket at most one first element.
             if elements > self.elements {
                 return Err(Excess::Elements(self.elements));
             }
@@ -118,7 +119,7 @@ mod tests {
             if let_pass(Bounds { elements: most, ..Bounds::default() }) {
                 prop_assert!(elements(&value) <= most);
             }
-            // Nothing that has half as much is refused.
+            // A message with half as many elements as the bound is never refused.
             let twice = Bounds { elements: elements(&value) * 2 + 1, ..Bounds::default() };
             prop_assert!(let_pass(twice));
         }

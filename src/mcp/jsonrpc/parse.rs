@@ -1,5 +1,5 @@
-//! Reads one JSON-RPC message. It says what is wrong with a bad one as exactly as it can, and never repeats its
-//! content: arguments may be secret.
+//! Parses one JSON-RPC message. Errors describe the problem precisely, and never repeat the content of the
+//! message: arguments may be secret.
 
 use std::collections::BTreeMap;
 
@@ -14,34 +14,34 @@ use super::{Error, INVALID_REQUEST, Id, Outcome, PARSE_ERROR, Request, VERSION, 
 /// One message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
-    /// It wants an answer.
+    /// A message that requires a response.
     Request(Request),
-    /// It wants none.
+    /// A message without a response.
     Notification {
         /// The method.
         method: String,
-        /// The parameters: an object, or null where there are none.
+        /// The parameters: an object, or null if there are none.
         params: Value,
     },
-    /// It is an answer.
+    /// A response.
     Response {
-        /// The id of the request. An error that answers something unreadable has none.
+        /// The id of the request. `None` in an error response to an unreadable message.
         id: Option<Id>,
-        /// The answer.
+        /// The result or error.
         outcome: Outcome,
     },
 }
 
-/// Why something is not a message.
+/// The error for a text that is not a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Malformed {
-    /// The id to answer with, if one could be read.
+    /// The id for the error response, if it could be read.
     pub id: Option<Id>,
-    /// The answer.
+    /// The error.
     pub error: Error,
 }
 
-/// The members of all three kinds of messages; what else there is, is ignored.
+/// The members of all three kinds of messages. Unknown members are ignored.
 #[derive(Deserialize)]
 struct Wire<'a> {
     jsonrpc: Option<&'a str>,
@@ -56,12 +56,12 @@ struct Wire<'a> {
     error: Option<Plain>,
 }
 
-/// Reads one message from JSON text.
+/// Parses one message from JSON text.
 ///
 /// # Errors
-/// [`Malformed`] with -32700 for what is not JSON, with -32600 for anything else: a batch, no JSON-RPC 2.0, an id
-/// that is no string or integer, parameters that are no object, a member that stands twice, more structure than the
-/// bounds allow.
+/// [`Malformed`] with -32700 for a text that is not JSON, and with -32600 for anything else. The latter are a
+/// batch, a message that is not JSON-RPC 2.0, an id that is neither a string nor an integer, parameters that
+/// are not an object, a duplicate member, or more structure than the bounds allow.
 pub fn parse(text: &[u8], bounds: Bounds) -> Result<Message, Malformed> {
     let Ok(text) = std::str::from_utf8(text) else {
         return Err(unreadable("the message is not UTF-8"));
@@ -114,8 +114,8 @@ impl Wire<'_> {
     }
 }
 
-/// Finds out why `text` is no message. Slower than reading one, since nobody waits for it; nothing is made of what stands
-/// within its members.
+/// Determines why `text` is not a message. It may be slower than parsing, because it runs only for malformed
+/// messages. It does not parse the content of the members.
 fn diagnose(text: &str, error: &serde_json::Error) -> Malformed {
     let members = match serde_json::from_str::<BTreeMap<String, &RawValue>>(text) {
         Ok(members) if error.is_data() => members,
@@ -143,7 +143,7 @@ pub(super) fn unreadable(message: &str) -> Malformed {
     Malformed { id: None, error: Error::new(PARSE_ERROR, message) }
 }
 
-/// Tells a member that is null from one that is not there.
+/// Distinguishes a null member from a missing one.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Plain>, D::Error> {
     Plain::deserialize(deserializer).map(Some)
 }

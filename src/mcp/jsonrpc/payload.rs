@@ -1,4 +1,5 @@
-//! [`Payload`]: the result of a request: a value, or JSON text that many responses share. It must not know a method.
+//! [`Payload`]: the result of a request: a value, or JSON text that many responses share. It must not know a
+//! method.
 
 use axum::body::Bytes;
 use serde_json::Value;
@@ -8,27 +9,27 @@ use super::{Id, Outcome, VERSION, response};
 /// The result of a request.
 #[derive(Debug)]
 pub enum Payload {
-    /// A result of this response alone.
+    /// A result of this response only.
     Value(Value),
-    /// A result that other responses have as well.
+    /// A result that other responses share.
     Shared(SharedText),
 }
 
-/// The text of a JSON object, most of which other responses share.
+/// The text of a JSON object, most of which is shared with other responses.
 #[derive(Debug)]
 pub struct SharedText {
     text: Bytes,
-    /// The last members, each with a comma before it.
+    /// The last members, each preceded by a comma.
     members: String,
 }
 
 impl SharedText {
-    /// An object with at least one member, as JSON text.
+    /// Wraps the JSON text of an object with at least one member.
     pub fn new(text: Bytes) -> Self {
         Self { text, members: String::new() }
     }
 
-    /// The same with one more member.
+    /// Adds one more member.
     #[must_use]
     pub fn with(mut self, name: &str, value: &Value) -> Self {
         self.members.push_str(&format!(",{}:{value}", Value::from(name)));
@@ -36,7 +37,7 @@ impl SharedText {
     }
 }
 
-/// A response to a request, as JSON text in pieces: to be sent one after the other. Shared text is not copied.
+/// Renders a response as JSON text in pieces, which are sent one after the other. Shared text is not copied.
 pub fn pieces(id: &Id, outcome: Outcome<Payload>) -> Vec<Bytes> {
     let SharedText { text, members } = match outcome {
         Ok(Payload::Shared(shared)) => shared,

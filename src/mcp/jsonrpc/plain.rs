@@ -1,6 +1,6 @@
-//! [`Plain`]: a JSON value that says one thing. A member that stands twice would be one value to whoever looked at the
-//! message on its way and another here. The JSON library keeps some names of members for itself, and would read a text
-//! under such a name as if it stood there unquoted, beside all that was counted.
+//! [`Plain`]: an unambiguous JSON value. Duplicate members are refused: an intermediary and this server could
+//! read different values. Reserved member names of `serde_json` are refused too. It parses a string under
+//! such a name as raw JSON, which the bounds did not count.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value};
 
-/// What the names begin with that the JSON library keeps for itself.
+/// Prefix of the member names that `serde_json` reserves.
 const RESERVED: &str = "$serde_json::private::";
 
-/// A JSON value in which each member stands once.
+/// A JSON value without duplicate members.
 #[derive(Debug, Default)]
 pub(super) struct Plain(pub(super) Value);
 

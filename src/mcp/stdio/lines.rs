@@ -1,17 +1,17 @@
-//! [`Lines`]: the input, line by line.
+//! [`Lines`]: reads the input line by line.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
-/// Lines of the input. One that is too long is skipped.
+/// The lines of the input. Lines that are too long are skipped.
 pub(super) struct Lines<R> {
     input: R,
     line: Vec<u8>,
     too_long: bool,
 }
 
-/// A line was longer than so many bytes.
+/// A line was longer than this limit in bytes.
 pub(super) struct TooLong(pub(super) usize);
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
@@ -19,8 +19,8 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         Self { input, line: Vec::new(), too_long: false }
     }
 
-    /// The next line that is not blank, of so many bytes at most; `None` at the end. Dropped before it is done, it
-    /// loses nothing.
+    /// Returns the next line that is not blank, of at most `most` bytes, or `None` at the end of the input.
+    /// Cancel safe: no input is lost if the future is dropped.
     pub(super) async fn next(&mut self, most: usize) -> io::Result<Option<Result<Vec<u8>, TooLong>>> {
         loop {
             let chunk = self.input.fill_buf().await?;

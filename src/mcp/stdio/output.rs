@@ -1,4 +1,4 @@
-//! The ways to the client: [`Stdout`] for messages, and [`Reply`] for what a request is answered with.
+//! The output to the client: [`Stdout`] for messages, and [`Reply`] for responses to requests.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::mcp::outlet::{Outlet, Resume};
 
-/// The way to the client: always open, and never to be taken up again.
+/// The message sink of the client: always open, and never resumable.
 #[derive(Clone)]
 pub(super) struct Stdout(pub(super) mpsc::Sender<Vec<u8>>);
 
@@ -37,7 +37,7 @@ impl Outlet for Stdout {
     }
 }
 
-/// Where the answer to a request goes: on a line by itself, or on one with the others of its batch.
+/// The destination of a response: a line of its own, or one line for its whole batch.
 #[derive(Clone)]
 pub(super) enum Reply {
     Alone,
@@ -45,7 +45,8 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// Writes an answer, or none if its request was cancelled; of a batch, all of them once the last is there.
+    /// Writes a response, or nothing if its request was cancelled. For a batch, the last response writes them
+    /// all.
     pub(super) async fn give(self, answer: Option<Vec<u8>>, to: &Stdout) {
         let line = match self {
             Self::Alone => answer,
@@ -57,16 +58,17 @@ impl Reply {
     }
 }
 
-/// The answers to a batch.
+/// The responses to a batch.
 pub(super) struct Batch(Mutex<(usize, Vec<Vec<u8>>)>);
 
 impl Batch {
-    /// So many answers are to come.
+    /// Expects this number of responses.
     pub(super) fn of(count: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new((count, Vec::new()))))
     }
 
-    /// One has come, or will not. Returns the array if it was the last; nothing goes out where no request is answered.
+    /// Adds a response, or `None` if its request was cancelled. Returns the array after the last one, unless
+    /// it is empty.
     fn add(&self, answer: Option<Vec<u8>>) -> Option<Vec<u8>> {
         let mut state = self.0.lock();
         let (left, answers) = &mut *state;

@@ -1,5 +1,5 @@
-//! From parameters as they came to what they mean. A refusal is -32602, and names the field, what it holds and what
-//! it must hold. Nothing here looks anything up.
+//! Parses request parameters. An error is -32602 and names the field, its content and the expected value.
+//! Nothing here does a lookup.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) struct AsTask {
     pub(super) ttl: Option<Duration>,
 }
 
-/// Reads the parameters of `tools/call`. Where the session has no tasks, `task` is not looked at.
+/// Parses the parameters of `tools/call`. Ignores `task` where the session has no tasks.
 pub(super) fn call(params: Value, has_tasks: bool) -> Result<Call, Error> {
     let task = if has_tasks { as_task(&params)? } else { None };
     let progress_token = progress_token(&params)?;
@@ -65,14 +65,14 @@ fn as_task(params: &Value) -> Result<Option<AsTask>, Error> {
     Ok(Some(AsTask { ttl }))
 }
 
-/// The longest name that a client may give to a task of its own.
+/// Maximum length of the id that a client gives to a task of its own, in bytes.
 const MAX_ID: usize = 1024;
 
-/// How often a client's task is looked at if its client does not say, and how seldom if it says so.
+/// Poll interval of a client's task if the client requests none, and the longest that it can request.
 const USUAL_INTERVAL: Duration = Duration::from_secs(1);
 const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
 
-/// `Task`, as a client tells of one of its own.
+/// `Task`, as a client reports one of its own.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClientTask {
     pub(super) id: TaskId,
@@ -80,8 +80,8 @@ pub(super) struct ClientTask {
     pub(super) every: Duration,
 }
 
-/// Reads a client's `Task`: the parameters of `notifications/tasks/status`, the result of `tasks/get`, or `task` in a
-/// `CreateTaskResult`.
+/// Parses a client's `Task`: the parameters of `notifications/tasks/status`, the result of `tasks/get`, or
+/// `task` in a `CreateTaskResult`.
 pub(super) fn client_task(task: &Value) -> Result<ClientTask, String> {
     let id = match task.get("taskId") {
         Some(Value::String(id)) if !id.is_empty() && id.len() <= MAX_ID => TaskId::from_wire(id),
@@ -98,11 +98,11 @@ pub(super) fn client_task(task: &Value) -> Result<ClientTask, String> {
     Ok(ClientTask { id, stage, every: every.min(LONGEST_INTERVAL) })
 }
 
-/// A whole number from zero on; `60000.0` is one too.
+/// Parses a non-negative whole number. `60000.0` is one too.
 fn whole(number: &Value) -> Option<u64> {
     number.as_u64().or_else(|| {
         let number = number.as_f64()?;
-        // Beyond 2^53 a double says nothing about single milliseconds any more.
+        // Above 2^53 a double no longer distinguishes single milliseconds.
         let fits = number >= 0.0 && number.fract() == 0.0 && number <= 9_007_199_254_740_992.0;
         fits.then_some(number as u64)
     })

@@ -1,4 +1,4 @@
-//! `initialize`: which revision is spoken, what the client can do, what it is offered.
+//! `initialize` and `notifications/initialized`: negotiates the revision and exchanges capabilities.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::mcp::session::{Abilities, Session};
 use crate::mcp::{Bridge, instructions};
 use crate::tasks::store::{Setting, StoreError};
 
-/// Begins a session.
+/// Creates a session and its `InitializeResult`.
 pub(super) fn initialize(
     bridge: &Bridge,
     principal: &Principal,
@@ -44,10 +44,11 @@ pub(super) fn initialize(
     Ok((session, to_wire::value(&result)))
 }
 
-/// The client is ready, and can be asked things from now on; other processes may wait for that.
+/// Records that the client is ready: from now on it can be asked questions. Other processes may wait for
+/// this.
 ///
 /// # Errors
-/// If that could not be kept.
+/// If the store fails.
 pub(super) async fn initialized(bridge: &Bridge, session: &Session) -> Result<(), StoreError> {
     if bridge.store.is_shared() && bridge.initializing.may_have(session, bridge.clock.now()) {
         bridge.store.set(&session.nonce, Setting::Ready, session.expires).await?;
@@ -57,7 +58,7 @@ pub(super) async fn initialized(bridge: &Bridge, session: &Session) -> Result<()
     Ok(())
 }
 
-/// What the client declares that it can do, as far as it matters here.
+/// Returns the capabilities that the client declares, as far as this server uses them.
 fn abilities(params: &Value, revision: Revision) -> Result<Abilities, Error> {
     let declared = match params.get("capabilities") {
         None | Some(Value::Null | Value::Object(_)) => &params["capabilities"],
@@ -66,7 +67,8 @@ fn abilities(params: &Value, revision: Revision) -> Result<Abilities, Error> {
     let newest = Abilities::declared(declared);
     Ok(match revision {
         Revision::V2025_11_25 => newest,
-        // Before, an elicitation was a form, whatever a client says of modes, and a message to a model one block.
+        // Earlier revisions know one elicitation mode, the form, whatever modes a client declares. They allow
+        // one content block in a sampling message.
         Revision::V2025_06_18 => Abilities {
             elicitation_form: newest.elicitation_form || newest.elicitation_url,
             elicitation_url: false,
@@ -78,7 +80,7 @@ fn abilities(params: &Value, revision: Revision) -> Result<Abilities, Error> {
     })
 }
 
-/// Without tasks, and without what came to sampling with the lists of blocks.
+/// Removes tasks, and what came to sampling together with lists of content blocks.
 fn before_tasks(client: Abilities) -> Abilities {
     Abilities { sampling_tools: false, sampling_lists: false, ..client.without_tasks() }
 }

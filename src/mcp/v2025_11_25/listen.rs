@@ -1,6 +1,7 @@
-//! What is said to a session without being asked: how its tasks move, how far they have come, and the questions that
-//! no waiting request carries; and which lists have changed. It goes out on a GET stream, or beside everything else on stdio. Everything is derived
-//! from the rows, so that a stream which opens anew misses nothing that still matters.
+//! Sends a session what it gets outside its own requests: status, progress and log messages of its tasks,
+//! questions that no waiting request carries, and changes of lists and resources. They go out on a GET
+//! stream, or on stdio with everything else. Everything is derived from rows, so that a new stream misses
+//! nothing that still matters.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -23,16 +24,16 @@ use crate::tasks::streams::{self, StreamNote};
 use crate::tasks::task::{Task, TaskId, TaskState};
 use crate::tasks::watch::Changes;
 
-/// The shortest time between two rounds of messages: of what changes faster, the newest is told.
+/// Minimum time between two rounds of messages. Of faster changes, only the newest is sent.
 const SPACING: Duration = Duration::from_millis(200);
-/// How long a new question is left to streams that wait for its task; they come first.
+/// How long a new question is reserved for streams that wait for its task.
 const GRACE: Duration = Duration::from_millis(500);
-/// How many of an owner's newest tasks are looked through for what was missed.
+/// How many of an owner's newest tasks are searched for missed changes.
 const MOST_MISSED: usize = 100;
-/// How long to wait after a fault of the store.
+/// Pause after an error of the store.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Speaks to the session until it is dropped.
+/// Sends messages to the session until it is dropped.
 pub(super) async fn listen(
     call: &Call<'_>,
     (n, since): (u64, Timestamp),
@@ -40,16 +41,17 @@ pub(super) async fn listen(
     outlet: &dyn Outlet,
 ) {
     let Call { bridge, session, .. } = *call;
-    // Whoever was told that the stream is open may have read the lists before this is reached.
+    // Once the stream is open, the client may have read the lists before this point is reached.
     let when_opened = lists.unwrap_or_else(|| bridge.offers.edition_for(&call.caller.principal));
     let turn = bridge.speakers.enter(&session.nonce, n, since, when_opened);
     let listening = (n > 0).then(|| bridge.service.listening(&session.nonce, n, session.expires));
     let _leaving = listening.map(|listening| Leaving { call, turn: &turn, listening });
-    // What was sent on a stream that is taken up again perhaps never came.
+    // Messages on the broken stream may have been lost, so only the lists that its event id names count as
+    // known.
     lists.filter(|_| taken_up).into_iter().for_each(|lists| turn.knows_lists(lists));
     loop {
         turn.begins().await;
-        // What this stream has asked is asked anew by the one that takes over, and dropped here.
+        // The stream that takes over asks this stream's questions again; they are dropped here.
         let carrier = Carrier::new(call, outlet, GRACE, None);
         let follows = Follows::new(call.bridge, &call.caller.principal);
         let (polls, looks) = (bridge.service.follow([]), HashMap::new());
@@ -71,7 +73,7 @@ pub(super) async fn listen(
     }
 }
 
-/// A stream that other processes know of. Dropped, it leaves to them what it told if it was the one that spoke.
+/// A stream that other processes know of. On drop, the active stream leaves them what it has sent.
 struct Leaving<'a> {
     call: &'a Call<'a>,
     turn: &'a Turn,
@@ -86,7 +88,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// Keeps what was told for the stream in another process that goes on from there.
+/// Stores what was sent, for the stream in another process that continues.
 async fn hand_over(call: &Call<'_>, turn: &Turn) {
     let told = turn.hand_over(call.bridge.clock.now());
     if told.is_empty() {
@@ -98,23 +100,23 @@ async fn hand_over(call: &Call<'_>, turn: &Turn) {
     }
 }
 
-/// The stream that speaks now.
+/// The active stream: the one of the session that sends.
 struct Speaker<'a> {
     call: &'a Call<'a>,
     turn: &'a Turn,
-    /// True if other processes know of this stream, and may have one of the session that is newer.
+    /// True if other processes know of this stream, and may have a newer one of the session.
     is_known: bool,
     outlet: &'a dyn Outlet,
     carrier: Carrier<'a>,
     follows: Follows<'a>,
-    /// Hints about the tasks of other sessions that this one polls.
+    /// Change hints for the tasks of other sessions that this one polls.
     polls: Changes,
-    /// When tasks with questions must be looked at again, hint or not.
+    /// When tasks with questions must be checked again, with or without a hint.
     looks: HashMap<TaskId, Timestamp>,
 }
 
 impl Speaker<'_> {
-    /// Speaks for as long as the store can be read.
+    /// Sends messages until the store fails.
     async fn speak(&mut self, session: &str) -> Result<std::convert::Infallible, StoreError> {
         let bridge = self.call.bridge;
         let mut editions = bridge.offers.editions();
@@ -140,7 +142,7 @@ impl Speaker<'_> {
             let next = self.looks.values().copied().chain(collect).min();
             tokio::select! {
                 biased;
-                // First, since there is seldom anything: tasks that change all the time must not keep it waiting.
+                // First, because it is rare: tasks that change all the time must not delay it.
                 news = self.follows.next() => self.tell_of_resources(news?).await?,
                 Ok(()) = editions.changed() => {
                     editions.mark_unchanged();
@@ -173,8 +175,9 @@ impl Speaker<'_> {
         }
     }
 
-    /// Takes up what is known when a stream opens. Where the tasks stand is told anew, since changes may have been
-    /// missed; how far they have come counts as told, for under a progress token nothing must be reported twice.
+    /// Initializes what was sent when a stream opens. The status of each task is sent again, since changes
+    /// may have been missed. Progress counts as sent, because nothing may be reported twice under a progress
+    /// token.
     fn take_up(&self, tasks: &[Task]) {
         self.turn.told(|told| {
             for task in tasks {
@@ -188,7 +191,8 @@ impl Speaker<'_> {
         });
     }
 
-    /// Which tasks there is something to say of, where these are all of the session that have not ended.
+    /// Returns the tasks that have something to send. `tasks` are all tasks of the session that have not
+    /// ended.
     fn behind(&self, tasks: &[Task]) -> HashSet<TaskId> {
         self.turn.told(|told| {
             let mut ended: HashSet<TaskId> = told.keys().cloned().collect();
@@ -206,7 +210,8 @@ impl Speaker<'_> {
         })
     }
 
-    /// Loads what the session follows, and what other processes recorded for it. Returns the tasks of other sessions that it polls.
+    /// Loads the session's resource subscriptions, and what other processes recorded for it. Returns the
+    /// tasks of other sessions that it polls.
     async fn look_up(&mut self, session: &str) -> Result<HashSet<TaskId>, StoreError> {
         let settings = self.call.bridge.store.settings(session).await?.unwrap_or_default();
         self.follows.set(&settings.follows);
@@ -217,7 +222,8 @@ impl Speaker<'_> {
         Ok(settings.polls.into_iter().collect())
     }
 
-    /// Where hints were missed, a task may have begun and ended since the last look: that it ended is told late then.
+    /// Returns the tasks that began and ended since the last check, where hints were missed. Their end is
+    /// then sent late.
     async fn missed(&self, session: &str) -> Result<Vec<TaskId>, StoreError> {
         let now = self.call.bridge.clock.now();
         let since = self.turn.looks(now);
@@ -229,8 +235,8 @@ impl Speaker<'_> {
         Ok(missed.map(|task| task.id).collect())
     }
 
-    /// True if this stream may speak, as the session's row has it. What a request that waited in another process was
-    /// told of `task` comes with it.
+    /// Returns true if this stream may send, by the session's row. Also returns what a request that waited in
+    /// another process was sent about `task`.
     async fn may_speak(&self, task: Option<&TaskId>) -> Result<(bool, Option<streams::Told>), StoreError> {
         if !self.is_known {
             return Ok((true, None));
@@ -242,7 +248,7 @@ impl Speaker<'_> {
         Ok((self.turn.speaks(), streams.told().find(by_request).cloned()))
     }
 
-    /// Tells which lists differ from those that the session knows.
+    /// Sends a notification for each list that differs from what the session knows.
     async fn tell_of_lists(&self, now: Edition) -> Result<(), StoreError> {
         let known = self.turn.lists_known();
         if now.differing(known).next().is_some() && !Box::pin(self.may_speak(None)).await?.0 {
@@ -256,13 +262,13 @@ impl Speaker<'_> {
             };
             self.outlet.send(to_wire::notification(method, wire::Empty {})).await;
         }
-        // Only once it was told: a stream that breaks before is taken up where it does not know it yet.
+        // Only after sending: a stream that breaks earlier is resumed with the edition from before.
         self.turn.knows_lists(now);
         self.outlet.resumable(Resume::Listen { lists: Some(now) });
         Ok(())
     }
 
-    /// Tells which resources have changed. What never will again is not followed any longer.
+    /// Sends which resources have changed. Unsubscribes from those that cannot change again.
     async fn tell_of_resources(&self, news: News) -> Result<(), StoreError> {
         if !Box::pin(self.may_speak(None)).await?.0 {
             return Ok(());
@@ -278,21 +284,23 @@ impl Speaker<'_> {
         Ok(())
     }
 
-    /// Tells what is new of a task.
+    /// Sends news about a task.
     async fn catch_up(&mut self, id: &TaskId) -> Result<(), StoreError> {
         let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
             self.turn.told(|told| told.remove(id));
             self.looks.remove(id);
             return self.end_poll(id).await;
         };
-        // Status notifications go to the session that made the task; other sessions poll it, and get its questions alone.
+        // Status notifications go to the session that created the task. Other sessions poll it, and only get
+        // its questions.
         let is_own = view.task.origin.session.as_ref() == Some(&self.call.session.nonce);
-        // A plain call whose job is still waited for is nothing that its client knows as a task.
-        // Nor is there more to say of one whose end was told, however many hints of it are still on their way.
+        // The client of a plain call that is still unanswered does not know a task.
+        // After the end of a task was sent, nothing follows, however many hints still arrive.
         if is_own && self.call.has_tasks() && view.task.undelivered.is_none() && !self.turn.was_over(id) {
             let mut heard = self.turn.heard(&view.task);
             let standing = fallback::standing(self.call.bridge, &view, self.call.client_for(&view.task));
-            // Read after the row: what another process has said of it since then, this one does not know of.
+            // Read after the row: another process may have sent something about the task that is not known
+            // here.
             let (may, told) = match heard.is_behind(&view.task) || self.is_news(&view.task, &standing) {
                 true => Box::pin(self.may_speak(Some(id))).await?,
                 false => (true, None),
@@ -312,7 +320,7 @@ impl Speaker<'_> {
         if view.task.has_ended() { self.end_poll(id).await } else { Ok(()) }
     }
 
-    /// There is nothing more to ask for this task of another session, if it is one.
+    /// Stops asking the questions of this task, if it is polled as a task of another session.
     async fn end_poll(&mut self, task: &TaskId) -> Result<(), StoreError> {
         if self.polls.let_go(task) {
             let Session { nonce, expires, .. } = self.call.session;
@@ -321,12 +329,12 @@ impl Speaker<'_> {
         Ok(())
     }
 
-    /// What the session was told of a task.
+    /// Returns what the session was sent about a task.
     fn before(&self, task: &Task, standing: &Standing) -> Told {
         self.turn.told(|told| told.get(&task.id).copied()).unwrap_or_else(|| first(task, standing))
     }
 
-    /// True if there is something to tell, beside notes.
+    /// Returns true if there is news apart from log messages.
     fn is_news(&self, task: &Task, standing: &Standing) -> bool {
         let before = self.before(task, standing);
         let further = task.furthest.is_some_and(|reached| before.progress.is_none_or(|told| reached > told));
@@ -371,14 +379,14 @@ impl Speaker<'_> {
     }
 }
 
-/// What the answer to its call told of a task.
+/// Returns what the answer to the call reported about its task.
 fn first(task: &Task, standing: &Standing) -> Told {
     let message = standing.message.clone().filter(|_| task.changed_at == task.created_at);
     let words = words(&Standing { state: TaskState::Working, message });
     Told { changed_at: task.created_at, words, progress: None }
 }
 
-/// A short form of what a status says, to tell whether it says something new.
+/// Returns a hash of a status, to detect whether it is new.
 fn words(standing: &Standing) -> u64 {
     let mut hasher = DefaultHasher::new();
     fallback::word(standing.state).hash(&mut hasher);

@@ -1,5 +1,5 @@
-//! `logging/setLevel`, and what tasks say as `notifications/message`. What is said of a task is decided in
-//! [`crate::mcp::heard`]; here only what is below the session's level is left out.
+//! `logging/setLevel`, and the log messages of tasks as `notifications/message`. [`crate::mcp::heard`]
+//! decides which messages a task has; this module only drops those below the session's level.
 
 use serde_json::{Map, Value};
 
@@ -11,18 +11,18 @@ use crate::mcp::params;
 use crate::tasks::store::{Setting, StoreError};
 use crate::tasks::task::TaskId;
 
-/// `logging/setLevel`: for the rest of the session, at every process that serves it.
+/// `logging/setLevel`: sets the level for the rest of the session, in every process that serves it.
 pub(super) async fn set_level(call: &Call<'_>, params: &Value) -> Outcome {
     let level = params::level("level", params.get("level"))?;
     call.set(Setting::Level(level)).await?;
     Ok(Value::Object(Map::new()))
 }
 
-/// Tells what tasks say, but for what is below the session's level. `related` names the task, where the client knows
-/// it as one.
+/// Sends log messages of a task, except those below the session's level. `related` is the id of the task, if
+/// the client knows the task.
 ///
 /// # Errors
-/// If the store cannot be used.
+/// If the store fails.
 pub(super) async fn tell(
     call: &Call<'_>,
     sayings: Vec<Saying>,

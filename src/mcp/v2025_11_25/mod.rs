@@ -1,5 +1,6 @@
-//! The generation that begins with `initialize`: 2025-11-25, and its predecessors 2025-06-18 and 2025-03-26, which
-//! are the same without tasks. It must not know a transport or another generation.
+//! Handlers and wire types of the generation that begins with `initialize`: 2025-11-25, and its predecessors
+//! 2025-06-18 and 2025-03-26. The predecessors have the same wire shape, without tasks. This module must not
+//! depend on a transport or on another generation.
 
 mod completion;
 mod from_wire;
@@ -35,14 +36,14 @@ use crate::tasks::service::Waiting;
 use crate::tasks::store::{Setting, StoreError};
 use crate::tasks::task::{Owner, Task};
 
-/// Where the config leaves it open, every session of this generation is offered the companion tools: a client that
-/// could hold tasks need not do so for every call.
+/// Whether `companion_tools = "auto"` offers the companion tools to sessions of this generation. It does,
+/// because a client with task support need not use a task for every call.
 const OFFERS_COMPANIONS: bool = true;
 
-/// Answers `initialize`: the session that begins, and the `InitializeResult`.
+/// Handles `initialize`. Returns the new session and the `InitializeResult`.
 ///
 /// # Errors
-/// The JSON-RPC error to answer with.
+/// Returns the JSON-RPC error to answer with.
 pub fn initialize(
     bridge: &Bridge,
     principal: &Principal,
@@ -58,7 +59,8 @@ pub fn initialize(
     begun
 }
 
-/// Answers any other request. Dropped when the client goes away or cancels the request.
+/// Handles any other request. The caller drops this future when the client disconnects or cancels the
+/// request.
 pub async fn handle(
     bridge: &Bridge,
     caller: &Caller,
@@ -109,11 +111,12 @@ async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn
     outcome.map(Payload::Value)
 }
 
-/// Handles a notification; the transport handles `notifications/cancelled` itself. Two matter: that a client is ready, and
-/// the status of a client's own tasks. Changed roots do not: they are read when a job asks for them.
+/// Handles a notification. The transport handles `notifications/cancelled` itself. Two notifications have an
+/// effect: that the client is ready, and the status of a client's own task. Changed roots have none: roots
+/// are read when a job asks for them.
 ///
 /// # Errors
-/// If it could not be kept. The same notification can be sent again.
+/// If the store fails. The client can send the same notification again.
 pub async fn notified(
     bridge: &Bridge,
     caller: &Caller,
@@ -131,14 +134,14 @@ pub async fn notified(
     }
 }
 
-/// Takes a response to a request of ours.
+/// Handles a response to a request of this server.
 pub async fn replied(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome) -> Replied {
     asking::of(caller, "response").within(questions::replied(bridge, caller, &id, outcome)).await
 }
 
-/// Sends what is meant for the caller's session until it is dropped; it never returns before. `n` is the number under
-/// which other processes know the stream, or 0, and `since` when it was opened; `lists` is the edition of that moment, or,
-/// where a stream is taken up again (which is said beside it), the one that the client knows by it.
+/// Sends messages to the caller's session until it is dropped; it never returns. `n` is the number under
+/// which other processes know the stream, or 0 if they do not. `since` is when it was opened. `lists` is the
+/// edition of the lists at that moment, or, for a resumed stream (`true`), the edition that its client knows.
 pub async fn listen(
     bridge: &Bridge,
     caller: &Caller,
@@ -152,8 +155,8 @@ pub async fn listen(
     std::future::pending().await
 }
 
-/// Takes up a request again whose stream broke: the id and the answer of that request, or `None` if there is
-/// nothing to take up.
+/// Resumes a request whose stream broke. Returns the id and the answer of that request, or `None` if there is
+/// nothing to resume.
 pub async fn resume(
     bridge: &Bridge,
     caller: &Caller,
@@ -175,7 +178,7 @@ pub async fn resume(
         Resume::Wait { id, task, began, until: Some(until), progress_token } => {
             let began = began.map_or_else(|| bridge.clock.now(), Timestamp::from_millis);
             let until = Timestamp::from_millis(until);
-            // What was told before the stream broke is not known here, and not told again.
+            // Log messages sent before the stream broke are not known here, and are not repeated.
             let hears_since = bridge.clock.now();
             let wait = PlainWait {
                 id: task,
@@ -217,17 +220,17 @@ impl Call<'_> {
         self.revision() >= Revision::V2025_06_18
     }
 
-    /// What this client can do.
+    /// Returns the capabilities of the client.
     fn client(&self) -> Abilities {
         self.session.client
     }
 
-    /// Who asks for tasks.
+    /// Returns the caller as the actor of task operations.
     fn actor(&self) -> Acting<'_> {
         Acting::new(self.bridge, &self.caller.principal)
     }
 
-    /// What the client can be asked of this task.
+    /// Returns the client's capabilities for this task: barred if the caller may not answer its questions.
     fn client_for(&self, task: &Task) -> Abilities {
         self.actor().answers(task, self.client())
     }
@@ -236,12 +239,12 @@ impl Call<'_> {
         companion.is_offered(self.bridge, &self.caller.principal, OFFERS_COMPANIONS)
     }
 
-    /// Keeps what this session sets. False if there is no room for it.
+    /// Stores a setting of this session. Returns false if the session may store no more of them.
     async fn set(&self, setting: Setting) -> Result<bool, jsonrpc::Error> {
         let Session { nonce, expires, .. } = self.session;
         let kept = self.bridge.store.set(nonce, setting, *expires).await;
         let kept = kept.map_err(|error| self.fault(&error))?.is_some();
-        // A session that was ended while its request was on the way has nothing to set any more.
+        // A session that ended while its request was in flight can no longer store settings.
         if !kept && self.bridge.store.has_ended(nonce).await.map_err(|error| self.fault(&error))? {
             return Err(jsonrpc::Error::new(INVALID_REQUEST, "this session has ended"));
         }
@@ -251,27 +254,29 @@ impl Call<'_> {
         Ok(kept)
     }
 
-    /// What the client is told of a fault of ours: where the operator finds it, and nothing else.
+    /// Logs an internal error. The error for the client only contains a reference to the log entry.
     fn fault(&self, error: &(dyn std::error::Error + 'static)) -> jsonrpc::Error {
         self.bridge.fault(error)
     }
 
-    /// Notes that a plain call was given its answer. If that cannot be noted, an equal call may get the answer too.
+    /// Records that a plain call got its answer. If that fails, an equal call may get the answer too.
     async fn note_answered(&self, waiting: Waiting) {
         if let Err(error) = waiting.answered().await {
             tracing::warn!(%error, "it could not be noted that a call was answered");
         }
     }
 
-    /// Notes that a plain call is told to ask again. If that cannot be noted now, it is in a moment.
+    /// Records that the client of a plain call was asked to retry. If that fails now, the reconciler repeats
+    /// it.
     async fn note_handed_on(&self, waiting: Waiting) {
         if let Err(error) = waiting.handed_on().await {
             tracing::warn!(%error, "it could not be noted that a call is to be made again");
         }
     }
 
-    /// Notes that the owner has the result of a call of theirs that went away, if it did. Somebody else who may look at it
-    /// takes nothing from them: they call again, and find it.
+    /// Records that the owner has the result of an earlier call of theirs that ended unanswered, if there was
+    /// one. Another caller who may see the task does not count: the owner repeats the call, and gets the
+    /// result.
     async fn note_delivered(&self, task: &Task) {
         if task.undelivered.is_some() && task.owner == *self.owner() {
             self.note_answered(self.bridge.service.waiting(task, false)).await;

@@ -1,5 +1,5 @@
-//! `resources/list`, `resources/templates/list` and `resources/read`: what the config gives, and the logs and artifacts
-//! of the caller's tasks.
+//! `resources/list`, `resources/templates/list`, `resources/read`, `resources/subscribe` and
+//! `resources/unsubscribe`: resources of the config, and logs and artifacts of the caller's tasks.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ use crate::mcp::resource_list::{self, Entry, ListError, TemplateEntry};
 use crate::mcp::resources::{self, Body, Link, ReadError};
 use crate::tasks::store::Setting;
 
-/// The code for a resource that is not there.
+/// Error code for a resource that does not exist.
 const NOT_FOUND: i32 = -32002;
 
 /// `resources/list`.
@@ -90,14 +90,14 @@ fn template(revision: Revision, entry: &TemplateEntry) -> wire::ResourceTemplate
     }
 }
 
-/// True if a client of this revision knows that what has a name can have a title beside it.
+/// Returns true if objects with a name can have a title in this revision.
 pub(super) fn has_titles(revision: Revision) -> bool {
     revision >= Revision::V2025_06_18
 }
 
 fn annotations(revision: Revision, card: &Card) -> Option<wire::Annotations<'_>> {
     let hints = &card.annotations;
-    // Its time came into the protocol with titles.
+    // The modification time came to the protocol together with titles.
     let last_modified = hints.last_modified.filter(|_| has_titles(revision)).map(|at| at.to_string());
     let says = !hints.audience.is_empty() || hints.priority.is_some() || last_modified.is_some();
     says.then_some(wire::Annotations { audience: &hints.audience, priority: hints.priority, last_modified })
@@ -118,7 +118,7 @@ pub(super) async fn read(call: &Call<'_>, params: &Value) -> Outcome {
     Ok(to_wire::value(&wire::ReadResourceResult { contents }))
 }
 
-/// `resources/subscribe`: from now on the session hears on its listening stream that the resource has changed.
+/// `resources/subscribe`: from now on the session's listening stream reports changes of the resource.
 pub(super) async fn subscribe(call: &Call<'_>, params: &Value) -> Outcome {
     let uri = from_wire::text(params, "uri", "the address of a resource")?;
     let settings = call.bridge.settings();
@@ -145,7 +145,7 @@ pub(super) async fn subscribe(call: &Call<'_>, params: &Value) -> Outcome {
     Ok(Value::Object(Map::new()))
 }
 
-/// `resources/unsubscribe`; one that was never subscribed to is no error.
+/// `resources/unsubscribe`: an unknown subscription is not an error.
 pub(super) async fn unsubscribe(call: &Call<'_>, params: &Value) -> Outcome {
     let uri = from_wire::text(params, "uri", "the address of a resource")?;
     call.set(Setting::Unfollow(uri.to_owned())).await?;

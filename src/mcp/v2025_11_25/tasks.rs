@@ -1,5 +1,5 @@
-//! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel`. A task that is not the caller's is not found, in the
-//! same words as one that never was.
+//! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel`. A task of another caller gets the same "not
+//! found" error as a task that never existed.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::tasks::machine::Cancel;
 use crate::tasks::service::{Cancelled, View};
 use crate::tasks::task::TaskId;
 
-/// The list that cursors of `tasks/list` are for.
+/// Name of this list in its cursors.
 const LIST: &str = "tasks/list";
 
 /// `tasks/get`: answers from the row, and never waits.
@@ -26,7 +26,7 @@ pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
     Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client_for(&view.task))))
 }
 
-/// `tasks/result`: waits until the task has ended, however long that takes.
+/// `tasks/result`: waits until the task has ended, without a time limit.
 pub(super) async fn result(call: &Call<'_>, request: Id, params: &Value, outlet: &dyn Outlet) -> Outcome {
     let id = from_wire::task_id(params)?;
     from_wire::progress_token(params)?;
@@ -40,7 +40,7 @@ pub(super) async fn result(call: &Call<'_>, request: Id, params: &Value, outlet:
     wait_and_give(call, &id, outlet).await
 }
 
-/// The part of `tasks/result` that can be taken up again on another connection.
+/// The part of `tasks/result` that a new connection can resume.
 pub(super) async fn wait_and_give(call: &Call<'_>, id: &TaskId, outlet: &dyn Outlet) -> Outcome {
     let patience = Patience { until: None, reports: None, heard: None };
     let view = wait(call, id, patience, outlet).await.map_err(|error| call.fault(&error))?;
@@ -48,7 +48,7 @@ pub(super) async fn wait_and_give(call: &Call<'_>, id: &TaskId, outlet: &dyn Out
     give(call, &view, outlet).await
 }
 
-/// The result of a task that has ended.
+/// Returns the result of a task that has ended.
 async fn give(call: &Call<'_>, view: &View, outlet: &dyn Outlet) -> Outcome {
     let output = results::read(call.bridge, &view.task, outlet).await;
     let output = output.map_err(|unread| unread.told(call.bridge))?;
@@ -58,7 +58,7 @@ async fn give(call: &Call<'_>, view: &View, outlet: &dyn Outlet) -> Outcome {
     to_wire::ended(call.bridge, view, output, style)
 }
 
-/// `tasks/list`: the caller's own, newest first.
+/// `tasks/list`: the caller's own tasks, newest first.
 pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
     if !call.caller.principal.identified {
         return Err(Error::new(
@@ -83,7 +83,7 @@ pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
     Ok(to_wire::value(&wire::ListTasksResult { tasks, next_cursor }))
 }
 
-/// `tasks/cancel`: the task is cancelled when this answers, and stays so.
+/// `tasks/cancel`: the task is in its terminal state when this answers.
 pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     let service = &call.bridge.service;
@@ -102,7 +102,7 @@ pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
     }
 }
 
-/// What an unknown, an expired and somebody else's task are answered with.
+/// Returns the error for a task that is unknown, has expired or belongs to another caller.
 pub(super) fn not_found(call: &Call<'_>, id: &TaskId) -> Error {
     call.bridge.not_found(call.owner(), id);
     from_wire::invalid("Failed to retrieve task: Task not found")

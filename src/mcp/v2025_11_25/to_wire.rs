@@ -1,4 +1,4 @@
-//! From what the core has to what goes out. Nothing here looks anything up or decides anything.
+//! Converts what the core returns to wire types. It must not access the store or decide anything.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -14,12 +14,12 @@ use crate::mcp::tool_result::{ToolResult, wrapped};
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
 
-/// The JSON of a wire type.
+/// Returns the JSON of a wire type.
 pub(super) fn value(message: &impl Serialize) -> Value {
     serde_json::to_value(message).expect("wire types have string keys and no failing serializers")
 }
 
-/// A task, as a client is told that can do this.
+/// Returns a task as a client with these capabilities sees it.
 pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> wire::Task<'a> {
     let Standing { state, message } = fallback::standing(bridge, view, client);
     let task = &view.task;
@@ -34,8 +34,8 @@ pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> wi
     }
 }
 
-/// The answer to an accepted task-augmented call. A task that was just made is `working`, whatever has become of it
-/// since.
+/// Returns the answer to an accepted task-augmented call. A task that was just created is `working`, whatever
+/// its state is by now.
 pub(super) fn created(bridge: &Bridge, view: &View, is_new: bool, client: Abilities) -> Value {
     let mut task = task(bridge, view, client);
     if is_new {
@@ -56,31 +56,32 @@ pub(super) fn created(bridge: &Bridge, view: &View, is_new: bool, client: Abilit
     value(&wire::CreateTaskResult { task, content: [], meta })
 }
 
-/// How a result is written.
+/// How to write a result.
 #[derive(Clone, Copy)]
 pub(super) struct Style<'a> {
-    /// For a session of this revision.
+    /// Revision of the session.
     pub(super) revision: Revision,
-    /// With the related-task metadata.
+    /// Whether to add the related-task metadata.
     pub(super) related: bool,
-    /// With this line before everything else.
+    /// First line of the result, before everything else.
     pub(super) preface: Option<&'a str>,
 }
 
-/// What a call is answered with whose task has ended: its tool result, or the JSON-RPC error that stands for a job
-/// that could not be run or tracked.
+/// Returns the answer of a call whose task has ended: its tool result, or the JSON-RPC error for a job that
+/// could not be run or tracked.
 pub(super) fn ended(bridge: &Bridge, view: &View, output: Option<Output>, style: Style<'_>) -> Outcome {
     let result = ToolResult::ended(bridge, view, output, style.preface)?;
     Ok(tool_result(style.revision, result, style.related.then_some(&view.task.id)))
 }
 
-/// A tool result, for a session of this revision.
+/// Returns a tool result for a session of this revision.
 pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Option<&TaskId>) -> Value {
     let mut untrusted = result.untrusted();
     let ToolResult { mut content, structured, is_error, refers_to, of_job: _ } = result;
     let mut structured_content = structured.map(wrapped);
     if revision < Revision::V2025_06_18 {
-        // Neither links nor structured content were known then, and an unknown block makes a client fail.
+        // Earlier revisions know neither links nor structured content, and an unknown block makes a client
+        // fail.
         structured_content = None;
         untrusted.retain(|part| part.starts_with("/content/"));
         content.iter_mut().for_each(spell_out);
@@ -91,17 +92,17 @@ pub(super) fn tool_result(revision: Revision, result: ToolResult, related: Optio
     value(&wire::CallToolResult { content, structured_content, is_error, meta })
 }
 
-/// The metadata of what belongs to a task.
+/// Returns the metadata of a message that belongs to a task.
 pub(super) fn related_meta(id: &TaskId) -> wire::RelatedMeta<'_> {
     wire::RelatedMeta { related_task: wire::RelatedTask { task_id: id.as_str() } }
 }
 
-/// A request of ours, whole.
+/// Returns a complete request of this server.
 pub(super) fn request(id: &str, method: &'static str, params: impl Serialize) -> Value {
     value(&wire::Message { jsonrpc: "2.0", id: Some(id), method, params })
 }
 
-/// A notification, whole.
+/// Returns a complete notification.
 pub(super) fn notification(method: &'static str, params: impl Serialize) -> Value {
     value(&wire::Message { jsonrpc: "2.0", id: None, method, params })
 }
@@ -116,7 +117,7 @@ fn status(state: TaskState) -> wire::TaskStatus {
     }
 }
 
-/// A block, for a session of this revision.
+/// Converts a content block for a session of this revision.
 pub(super) fn block(revision: Revision, mut block: Content) -> Content {
     if revision < Revision::V2025_06_18 {
         spell_out(&mut block);
@@ -130,7 +131,7 @@ fn spell_out(block: &mut Content) {
     }
 }
 
-/// A duration in the unit of the wire.
+/// Returns a duration in milliseconds, the unit of the wire.
 pub(super) fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

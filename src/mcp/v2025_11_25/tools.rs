@@ -24,7 +24,7 @@ use crate::tasks::audit::{Audit as _, Event as Told, Part};
 use crate::tasks::service::{CallError, Called, View, Waiting};
 use crate::tasks::task::{Origin, TaskId};
 
-/// A tool that is in use up to its limit refuses calls with this code.
+/// JSON-RPC error code of a call that exceeds a limit of its tool or owner.
 const BUSY: i32 = -32000;
 
 /// `tools/list`: the companion tools, then the catalog by name.
@@ -103,13 +103,14 @@ async fn call_as_task(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call
         Ok(called) => {
             let is_new = matches!(called, Called::Created(_));
             let task = called.into_task();
-            // A plain call under the same key may have made it: the task is told of now.
+            // A plain call with the same key may have created the task. With this answer its owner learns of
+            // the task.
             call.note_delivered(&task).await;
             let view = call.bridge.service.view(task).await;
             let view = view.map_err(|error| call.fault(&error))?;
             Ok(to_wire::created(call.bridge, &view, is_new, call.client_for(&view.task)))
         }
-        // There is no task, and so no result that a client which expects one could read.
+        // Without a task there is no result in which a client that expects a task could read the error.
         Err(Unmade::ForTheModel(message)) => Err(from_wire::invalid(message)),
         Err(Unmade::Busy(message)) => Err(Error::new(BUSY, message)),
         Err(Unmade::Error(error)) => Err(error),
@@ -135,8 +136,8 @@ async fn call_plain(
     let created = matches!(called, Called::Created(_));
     let task = called.into_task();
     let waiting = if existing {
-        // Whoever has the key finds the task again. The call that made it may still wait, and neither of the two may
-        // stop the job of the other by going away.
+        // A caller with the key can find the task again. The call that created it may still wait, and neither
+        // of the two may stop the other's job by disconnecting.
         call.note_delivered(&task).await;
         None
     } else {
@@ -145,28 +146,28 @@ async fn call_plain(
     let preface = attached.then(|| fallback::attached(&task));
     let began = call.bridge.clock.now();
     let until = began + call.bridge.settings().call_budget;
-    // A new task may have said something already.
+    // A new task may have logged something already.
     let hears_since = if created { Timestamp::from_millis(0) } else { began };
     let wait = PlainWait { id: task.id, began, until, resumed: false, progress_token, preface, hears_since };
     wait.announce(request, outlet);
     wait.run(call, waiting, outlet).await
 }
 
-/// Why a call made no task.
+/// Reason why a call created no task.
 enum Unmade {
-    /// A model can do better next time.
+    /// The model can correct the call.
     ForTheModel(String),
-    /// It can be tried again later.
+    /// A limit is reached; a retry later can succeed.
     Busy(String),
-    /// Neither.
+    /// Any other error.
     Error(Error),
 }
 
-/// Makes a task of a call.
+/// Creates the task of a call.
 async fn make(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Result<Called, Unmade> {
     let from_wire::Call { arguments, task, progress_token, idempotency_key, trace, .. } = wanted;
     let waits = task.is_none().then_some(call.bridge.settings().call_budget);
-    // The progress of a plain call ends with its answer; that of a task goes on for as long as the task.
+    // Progress of a plain call ends with its answer. Progress of a task continues until the task ends.
     let origin = Origin {
         session: call.caller.session.as_ref().map(|session| session.nonce.clone()),
         progress_token: progress_token.filter(|_| task.is_some()),
@@ -184,7 +185,7 @@ async fn make(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Res
             waits,
             consent: match call.client().elicitation_form {
                 true => Consent::Ask,
-                // It is not this client that is asked.
+                // Another caller is asked, not this client.
                 false if !permit::may_consent(&call.caller.principal, tool) => Consent::Ask,
                 false => Consent::Impossible,
             },
@@ -211,21 +212,21 @@ async fn make(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Res
     }
 }
 
-/// A request that waits for a task within the budget of a plain call.
+/// A request that waits for a task within the time budget of a plain call.
 pub(super) struct PlainWait {
     pub(super) id: TaskId,
     pub(super) began: Timestamp,
     pub(super) until: Timestamp,
-    /// True if another stream reported progress before.
+    /// True if another stream may have reported progress before.
     pub(super) resumed: bool,
     pub(super) progress_token: Option<Value>,
     pub(super) preface: Option<String>,
-    /// What the task said until then counts as told.
+    /// Log messages up to this time count as sent.
     pub(super) hears_since: Timestamp,
 }
 
 impl PlainWait {
-    /// Tells the stream how the wait can be taken up again.
+    /// Sets on the stream how the wait can be resumed.
     fn announce(&self, request: Id, outlet: &dyn Outlet) {
         outlet.resumable(Resume::Wait {
             id: request,
@@ -236,7 +237,7 @@ impl PlainWait {
         });
     }
 
-    /// Waits, and answers with the result, or with a handle if there is none yet.
+    /// Waits, then answers with the result, or with a handle if there is none yet.
     pub(super) async fn run(self, call: &Call<'_>, waiting: Option<Waiting>, outlet: &dyn Outlet) -> Outcome {
         let waiting = waiting.map(|waiting| Kept { waiting: Some(waiting), outlet });
         let (view, output) = match self.reach(call, outlet).await {
@@ -255,7 +256,7 @@ impl PlainWait {
         answer(call, &view, output, self.preface.as_deref())
     }
 
-    /// Waits, and fetches what the answer is made of.
+    /// Waits, then reads what the answer needs.
     async fn reach(&self, call: &Call<'_>, outlet: &dyn Outlet) -> Result<(View, Option<Output>), Error> {
         let reports = self.progress_token.clone().map(|token| Reports {
             token,
@@ -277,8 +278,8 @@ impl PlainWait {
     }
 }
 
-/// A guard of a plain call, kept while its stream is open. A stream that gave way to a newer one of the same call
-/// was not given up by its client.
+/// Guard of a plain call while its stream is open. If a newer stream of the same call replaces this one, the
+/// client has not abandoned the call.
 struct Kept<'a> {
     waiting: Option<Waiting>,
     outlet: &'a dyn Outlet,
@@ -300,7 +301,7 @@ impl Drop for Kept<'_> {
     }
 }
 
-/// What a call is answered with whose task stands like this.
+/// Builds the answer of a call: the result if its task has ended, otherwise a handle.
 fn answer(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<&str>) -> Outcome {
     let style = to_wire::Style { revision: call.revision(), related: false, preface };
     if !view.task.has_ended() {

@@ -1,5 +1,5 @@
-//! Waiting for a task on an open stream: while it lasts, the task's questions are asked there and progress is
-//! reported. It must not decide what the request is answered with.
+//! Waits for a task on an open stream. Meanwhile it sends the task's questions, progress and log messages
+//! there. It must not decide how the request is answered.
 
 use std::time::Duration;
 
@@ -19,21 +19,21 @@ use crate::tasks::streams::StreamNote;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::watch::Changes;
 
-/// How long a request waits, and what it hears meanwhile.
+/// How long a request waits, and what it sends meanwhile.
 pub(super) struct Patience {
-    /// Until when at most; absent for as long as it takes.
+    /// Deadline; `None` waits without a limit.
     pub(super) until: Option<Timestamp>,
-    /// What is reported meanwhile, if anything.
+    /// Progress to report, if any.
     pub(super) reports: Option<Reports>,
-    /// What of the task's notes was told before, if the request is told of them while nobody else is.
+    /// Log cursor of the task, if the request sends its log messages; see `hears`.
     pub(super) heard: Option<Heard>,
 }
 
-/// Waits until the task has ended or patience is over. Returns what the task is then; `None` once the caller has no
-/// such task.
+/// Waits until the task has ended or the deadline has passed. Returns the task as it is then; `None` once the
+/// caller has no such task.
 ///
 /// # Errors
-/// If the store cannot be used.
+/// If the store fails.
 pub(super) async fn wait(
     call: &Call<'_>,
     id: &TaskId,
@@ -44,7 +44,7 @@ pub(super) async fn wait(
     let now = || bridge.clock.now();
     let until = patience.until.map(|until| Instant::now() + until.since(now()));
     let mut carrier = Carrier::new(call, outlet, Duration::ZERO, Some(id));
-    // Of what the client's own tasks come to, and of when it is ready to be asked, the task's row says nothing.
+    // The task's row contains neither the state of the client's own tasks nor whether the client is ready.
     let of_session = call.client().makes_tasks() || bridge.initializing.may_have(call.session, now());
     let mut changes = of_session.then(|| bridge.service.changes(&call.session.nonce));
     let mut heard = patience.heard;
@@ -73,7 +73,7 @@ pub(super) async fn wait(
         }
         let over = view.task.has_ended() || until.is_some_and(|until| Instant::now() >= until);
         let due = |heart: &&mut Heart| match over {
-            // What the job said last is told before the answer, but no heartbeat is.
+            // The job's last progress is sent before the answer. A heartbeat is not.
             true => heart.has_news(&view.task),
             false => heart.is_due(&view.task),
         };
@@ -82,7 +82,7 @@ pub(super) async fn wait(
         }
         if over {
             if let Some(heard) = heard {
-                // From here on the session's listening stream goes on.
+                // From here on the session's listening stream sends the log messages.
                 bridge.speakers.heard_elsewhere(&call.session.nonce, &view.task, heard);
                 keep(call, &view.task, heard).await?;
             }
@@ -92,7 +92,7 @@ pub(super) async fn wait(
     }
 }
 
-/// Keeps what was told of a task for a listening stream in another process.
+/// Stores the log cursor of a task for a listening stream in another process.
 async fn keep(call: &Call<'_>, task: &Task, heard: Heard) -> Result<(), StoreError> {
     if let Some(told) = heard.told(task).filter(|_| call.bridge.store.is_shared()) {
         let Session { nonce, expires, .. } = call.session;
@@ -101,14 +101,14 @@ async fn keep(call: &Call<'_>, task: &Task, heard: Heard) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Waits until the session may have set something.
+/// Waits until the session's settings may have changed.
 async fn others(changes: Option<&mut Changes>) {
     let Some(changes) = changes else { return std::future::pending().await };
     while !changes.next().await.others {}
 }
 
-/// True if what the task says goes out on the stream that waits for it: its client does not know it as a task, and so
-/// is not told on a listening stream.
+/// Returns true if the stream that waits for the task sends its log messages. Its client does not know it as
+/// a task, so no listening stream sends them.
 fn hears(call: &Call<'_>, task: &Task) -> bool {
     task.undelivered.is_some() || !call.has_tasks()
 }

@@ -1,5 +1,5 @@
-//! The messages of 2025-11-25 exactly as they are on the wire, those that this server sends. Field names and shapes
-//! are the schema's; nothing here decides what they hold.
+//! Wire types of the 2025-11-25 messages that this server sends. Field names and shapes are those of the
+//! schema. Nothing here decides their values.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -37,8 +37,8 @@ pub(super) struct Task<'a> {
 #[derive(Debug, Serialize)]
 pub(super) struct CreateTaskResult<'a> {
     pub(super) task: Task<'a>,
-    /// Not in the schema. Clients from before the release (FastMCP 2.14) read this as a tool result, which needs it; that
-    /// the result is still to come they see by [`CreateTaskMeta::early_task`].
+    /// Not in the schema. Clients from before the release (FastMCP 2.14) parse this as a tool result, which
+    /// requires it. By [`CreateTaskMeta::early_task`] they see that the result is still pending.
     pub(super) content: [(); 0],
     #[serde(rename = "_meta")]
     pub(super) meta: CreateTaskMeta<'a>,
@@ -49,7 +49,8 @@ pub(super) struct CreateTaskResult<'a> {
 pub(super) struct CreateTaskMeta<'a> {
     #[serde(rename = "io.modelcontextprotocol/related-task")]
     pub(super) related_task: RelatedTask<'a>,
-    /// The task, where clients from before the release look for it. Without it they take `content` for an empty success.
+    /// The task, where clients from before the release expect it. Without it they take `content` for an empty
+    /// success.
     #[serde(rename = "modelcontextprotocol.io/task")]
     pub(super) early_task: EarlyTask<'a>,
     #[serde(rename = "io.taskbridge/refers-to", skip_serializing_if = "<[_]>::is_empty")]
@@ -65,7 +66,7 @@ pub(super) struct RelatedTask<'a> {
     pub(super) task_id: &'a str,
 }
 
-/// A task as drafts of the tasks had it in `_meta`.
+/// A task in `_meta`, as in drafts of the tasks specification.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EarlyTask<'a> {
@@ -73,7 +74,7 @@ pub(super) struct EarlyTask<'a> {
     pub(super) status: TaskStatus,
 }
 
-/// `_meta` of what belongs to a task.
+/// `_meta` of a message that belongs to a task.
 #[derive(Debug, Serialize)]
 pub(super) struct RelatedMeta<'a> {
     #[serde(rename = "io.modelcontextprotocol/related-task")]
@@ -166,7 +167,7 @@ pub(super) struct ServerCapabilities {
     pub(super) tasks: Option<TasksCapability>,
 }
 
-/// A list that clients are told of when it changes.
+/// A list with change notifications.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListCapability {
@@ -232,7 +233,7 @@ pub(super) struct Progress<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ElicitForm<'a> {
-    /// Absent for clients of revisions that knew one mode only.
+    /// Absent for clients of revisions with only one mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mode: Option<&'static str>,
     pub(super) message: &'a str,
@@ -277,14 +278,14 @@ pub(super) struct CreateMessage<'a> {
     pub(super) meta: RelatedMeta<'a>,
 }
 
-/// `TaskMetadata`: with it, the client may make a task of its own of the request.
+/// `TaskMetadata`: allows the client to create a task of its own for the request.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct TaskMetadata {
     pub(super) ttl: u64,
 }
 
-/// The parameters of `tasks/get`, `tasks/result` and `tasks/cancel`, where the server asks: without related-task
-/// metadata, since the id says it all.
+/// The parameters of `tasks/get`, `tasks/result` and `tasks/cancel` as sent by this server. They have no
+/// related-task metadata, because the id is enough.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OfTask<'a> {
@@ -324,7 +325,7 @@ pub(super) struct Cancelled<'a> {
     pub(super) meta: RelatedMeta<'a>,
 }
 
-/// A request of ours, or a notification (without `id`).
+/// A request of this server, or a notification (without `id`).
 #[derive(Debug, Serialize)]
 pub(super) struct Message<'a, P> {
     pub(super) jsonrpc: &'static str,

@@ -1,4 +1,4 @@
-//! The errors that this generation defines, and the HTTP status that goes with each.
+//! The errors that this generation defines, and their HTTP status.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::Ask;
@@ -7,14 +7,14 @@ use super::wire::TASKS_EXTENSION;
 use crate::mcp::generation;
 use crate::mcp::jsonrpc::{Error, METHOD_NOT_FOUND};
 
-/// A header does not say what the body says.
+/// A header differs from the body.
 pub(super) const HEADER_MISMATCH: i32 = -32020;
-/// The request needs something that its client did not declare.
+/// The request needs a capability that its client did not declare.
 pub(super) const MISSING_CAPABILITY: i32 = -32021;
-/// The revision is not spoken here.
+/// The server does not support the revision.
 pub(super) const UNSUPPORTED_VERSION: i32 = -32022;
 
-/// The HTTP status of an error that answers a request (Streamable HTTP, "Request Metadata").
+/// Returns the HTTP status of an error that answers a request (Streamable HTTP, "Request Metadata").
 pub(super) fn status(error: &Error) -> u16 {
     match error.code {
         METHOD_NOT_FOUND => 404,
@@ -23,12 +23,12 @@ pub(super) fn status(error: &Error) -> u16 {
     }
 }
 
-/// A header is missing, or says something else than the body.
+/// Returns the error for a header that is missing or differs from the body.
 pub(super) fn header_mismatch(message: impl Into<String>) -> Error {
     Error::new(HEADER_MISMATCH, message)
 }
 
-/// The request is written in a revision that is not spoken here.
+/// Returns the error for a request of an unsupported revision.
 pub(super) fn unsupported_version(requested: &str) -> Error {
     let supported = generation::SUPPORTED;
     let message = format!(
@@ -39,12 +39,12 @@ pub(super) fn unsupported_version(requested: &str) -> Error {
     Error { code: UNSUPPORTED_VERSION, message, data }
 }
 
-/// The request can be served only to a client that holds tasks.
+/// Returns the error for a request that requires a client with tasks.
 pub(super) fn needs_tasks(what: &str) -> Error {
     missing(what, "the tasks extension", json!({"extensions": {TASKS_EXTENSION: {}}}))
 }
 
-/// The request can be served only to a client that can be asked for this.
+/// Returns the error for a request that requires a client that can be asked this.
 pub(super) fn needs_ability(what: &str, ask: &Ask) -> Error {
     let (name, capabilities) = match ask {
         Ask::Form(_) => ("elicitation of forms", json!({"elicitation": {"form": {}}})),

@@ -1,5 +1,5 @@
-//! From parameters as they came to what they mean. A refusal is -32602, and names the field, what it holds and what
-//! it must hold. Nothing here looks anything up.
+//! Parses request parameters. An error is -32602 and names the field, its content and the expected value.
+//! Nothing here does a lookup.
 
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Level, Trace};
@@ -12,29 +12,29 @@ pub(super) use crate::mcp::params::{
 use crate::mcp::params::{arguments, idempotency_key, level, trace, wrong};
 use crate::mcp::session::Abilities;
 
-/// Where a request names its revision, in `_meta`.
+/// Key of the revision in `_meta`.
 pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// Where a request says what its client can do, in `_meta`.
+/// Key of the client's capabilities in `_meta`.
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Where a request asks for log messages, in `_meta`.
+/// Key of the minimum level of log messages in `_meta`.
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// The most tasks or resources that one subscription follows.
+/// Maximum number of tasks or of resources in one subscription.
 const MOST_FOLLOWED: usize = 1024;
 
-/// What a request says of itself in `_meta`.
+/// Metadata of a request, from `_meta`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct About {
-    /// The revision that it is written in.
+    /// Revision of the request.
     pub(super) version: String,
-    /// What its client can be asked for.
+    /// Capabilities of its client.
     pub(super) client: Abilities,
-    /// True if its client holds tasks by the extension.
+    /// True if its client supports the tasks extension.
     pub(super) tasks: bool,
-    /// From which level on it wants log messages, if it wants any.
+    /// Minimum level of the log messages that it requests, if any.
     pub(super) log_level: Option<Level>,
 }
 
-/// Reads `_meta`, which every request must have.
+/// Parses `_meta`, which every request must have.
 pub(super) fn about(params: &Value) -> Result<About, Error> {
     let meta = match params.get("_meta") {
         Some(Value::Object(meta)) => meta,
@@ -72,16 +72,16 @@ pub(super) struct Call {
     pub(super) retry: Retry,
 }
 
-/// What a request that is sent again brings with it (multi round-trip requests).
+/// What a repeated request contains (multi round-trip requests).
 #[derive(Debug, Default)]
 pub(super) struct Retry {
-    /// `inputResponses`, if there are any.
+    /// `inputResponses`, if any.
     pub(super) responses: Option<Map<String, Value>>,
-    /// `requestState`, as the answer before gave it.
+    /// `requestState` of the previous answer.
     pub(super) state: Option<String>,
 }
 
-/// Reads the parameters of `tools/call`.
+/// Parses the parameters of `tools/call`.
 pub(super) fn call(params: Value) -> Result<Call, Error> {
     let progress_token = progress_token(&params)?;
     let idempotency_key = idempotency_key(&params)?;
@@ -100,7 +100,7 @@ pub(super) fn call(params: Value) -> Result<Call, Error> {
     Ok(Call { name, arguments, progress_token, idempotency_key, trace, retry })
 }
 
-/// Reads what a request that is sent again brings with it.
+/// Parses what a repeated request contains.
 pub(super) fn retry(params: &Value) -> Result<Retry, Error> {
     let responses = match params.get("inputResponses") {
         None => None,
@@ -114,7 +114,7 @@ pub(super) fn retry(params: &Value) -> Result<Retry, Error> {
     Ok(Retry { responses, state })
 }
 
-/// `inputResponses` of `tasks/update`, which must be there.
+/// Parses `inputResponses` of `tasks/update`, which is required.
 pub(super) fn input_responses(params: &Value) -> Result<Map<String, Value>, Error> {
     responses(params.get("inputResponses"))
 }
@@ -131,7 +131,7 @@ fn responses(given: Option<&Value>) -> Result<Map<String, Value>, Error> {
     Ok(responses.clone())
 }
 
-/// `SubscriptionFilter`. What is not known here is not granted, and no mistake.
+/// Parses a `SubscriptionFilter`. An unknown entry is not granted, and is not an error.
 pub(super) fn filter(params: &Value) -> Result<Filter, Error> {
     let wanted = match params.get("notifications") {
         Some(wanted @ Value::Object(_)) => wanted,

@@ -1,5 +1,6 @@
-//! The headers that repeat parts of a request, so that what lies between can route by them (Streamable HTTP, "Request
-//! Metadata"): they must agree with the body. What disagrees is refused before anything is done.
+//! Checks the headers that repeat parts of a request, so that intermediaries can route by them (Streamable
+//! HTTP, "Request Metadata"). They must agree with the body. A mismatch is refused before anything else is
+//! done.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,24 +10,24 @@ use super::errors::header_mismatch;
 use crate::catalog::Mirrored;
 use crate::mcp::jsonrpc::{Error, Request};
 
-/// The greatest whole number that can be repeated in a header, and with a minus the least.
+/// Largest whole number that a header can repeat; its negative is the smallest.
 const MOST_SAFE: u64 = (1 << 53) - 1;
 
-/// What a header holds, by its name in lower case. `None` if it is not there.
+/// Looks up a header by its name in lower case. Returns `None` if the header is absent.
 pub type Headers<'a> = &'a (dyn Fn(&str) -> Option<Vec<u8>> + Sync);
 
-/// Holds the headers that every request has against its body. `version` is what the body names.
+/// Checks the headers that every request has against its body. `version` is the version in the body.
 pub(super) fn check(request: &Request, version: &str, headers: Headers<'_>) -> Result<(), Error> {
     agree("MCP-Protocol-Version", &plain(headers, "MCP-Protocol-Version")?, version)?;
     agree("Mcp-Method", &plain(headers, "Mcp-Method")?, &request.method)?;
     let (field, required) = match request.method.as_str() {
         "tools/call" | "prompts/get" => ("name", true),
         "resources/read" => ("uri", true),
-        // The extension asks for it, and one client in use does not send it.
+        // The extension requires it, but one client in use does not send it.
         "tasks/get" | "tasks/update" | "tasks/cancel" => ("taskId", false),
         _ => return Ok(()),
     };
-    // What is wrong with the field itself is said by whoever reads it.
+    // The handler that reads the field reports errors in it.
     let Some(body) = request.params.get(field).and_then(Value::as_str) else { return Ok(()) };
     match headers("mcp-name") {
         None if required => Err(missing("Mcp-Name")),
@@ -35,7 +36,7 @@ pub(super) fn check(request: &Request, version: &str, headers: Headers<'_>) -> R
     }
 }
 
-/// Holds the headers that repeat a tool's parameters against the arguments of a call.
+/// Checks the headers that repeat a tool's parameters against the arguments of a call.
 pub(super) fn check_parameters(
     mirrored: &[Mirrored],
     arguments: &Value,
@@ -71,7 +72,8 @@ pub(super) fn check_parameters(
     Ok(())
 }
 
-/// True for a number that everybody on the way reads as the same: beyond, those who have floating point only do not.
+/// Returns true for a number that every intermediary reads exactly. Beyond it, those with floating point only
+/// do not.
 fn is_safe(value: &Value) -> bool {
     match value.as_i64() {
         Some(whole) => whole.unsigned_abs() <= MOST_SAFE,
@@ -83,7 +85,8 @@ fn is_same(value: &Value, header: &str) -> bool {
     match value {
         Value::String(text) => text == header,
         Value::Bool(flag) => header == if *flag { "true" } else { "false" },
-        // 42 and 42.0 are one number. Whole numbers are compared as such: as floating point, large ones fall together.
+        // 42 and 42.0 are equal. Whole numbers are compared as such, because large ones coincide as floating
+        // point.
         Value::Number(number) => match header.parse::<i64>() {
             Ok(header) => number.as_i64() == Some(header),
             Err(_) => header.parse::<f64>().is_ok_and(|header| number.as_f64() == Some(header)),
@@ -97,7 +100,7 @@ fn plain(headers: Headers<'_>, name: &str) -> Result<String, Error> {
     visible(name, &bytes).map(str::to_owned)
 }
 
-/// A value that may be written as `=?base64?...?=`.
+/// Decodes a value that may be written as `=?base64?...?=`.
 fn decoded(name: &str, bytes: &[u8]) -> Result<String, Error> {
     let text = visible(name, bytes)?;
     let Some(encoded) = text.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
@@ -117,7 +120,8 @@ fn visible<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Error> {
     }
 }
 
-/// Values of headers can be secret, and bodies too, so neither is repeated beyond what a version or a method is.
+/// Checks that a header equals the body. Both can be secret, so the error repeats 60 characters at most:
+/// enough for a version or a method.
 fn agree(name: &str, header: &str, body: &str) -> Result<(), Error> {
     if header == body {
         return Ok(());

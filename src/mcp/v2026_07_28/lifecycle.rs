@@ -1,4 +1,4 @@
-//! `server/discover`: which revisions are spoken, and what is offered.
+//! `server/discover`: the supported revisions, and what the server offers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Call, to_wire, wire};
 use crate::mcp::{generation, instructions};
 
-/// How long a list, or what is offered, is good for; who wants to know earlier listens.
+/// How long a list or a discovery result may be cached. A client that needs changes earlier subscribes.
 pub(super) const FRESH: Duration = Duration::from_secs(300);
 
 /// `server/discover`.
@@ -25,6 +25,6 @@ pub(super) fn discover(call: &Call<'_>) -> Value {
         capabilities,
         instructions: instructions::of(call.bridge, &call.asker.principal, call.offers_companions()),
     };
-    // What a model is told depends on who asks, and with what client.
+    // The instructions depend on the caller and its client.
     to_wire::cacheable(result, FRESH, wire::CacheScope::Private)
 }

@@ -1,5 +1,6 @@
-//! `subscriptions/listen`: an open answer, on which the client is told of what it asked for: tasks, lists, resources.
-//! Nothing of it is kept: a client whose connection broke asks again, and is first told where its tasks stand.
+//! `subscriptions/listen`: an open request that notifies the client of what it subscribed to: tasks, lists,
+//! resources. Nothing of it is stored. A client whose connection broke subscribes again, and first gets the
+//! current state of its tasks.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -22,15 +23,14 @@ use crate::tasks::service::RENEW_WATCH;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
 
-/// The shortest time between two rounds of messages: of what changes faster, the newest is told.
+/// Minimum time between two rounds of messages. Of faster changes, only the newest is sent.
 const SPACING: Duration = Duration::from_millis(200);
-/// How long to wait after a fault of the store.
+/// Pause after an error of the store.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// `subscriptions/listen`: answers only when the server ends the subscription.
 ///
-/// Thousands may be open at once: what is needed for a moment only lies in boxes of its own, and is gone while nothing
-/// happens.
+/// Thousands may be open at once, so short-lived state is boxed and takes no memory while nothing happens.
 pub(super) async fn listen(call: &Call<'_>, id: &Id, params: Value, outlet: &dyn Outlet) -> Outcome {
     let wanted = from_wire::filter(&params)?;
     drop(params);
@@ -40,7 +40,7 @@ pub(super) async fn listen(call: &Call<'_>, id: &Id, params: Value, outlet: &dyn
     let granted = Box::pin(grant(call, wanted)).await.map_err(|error| call.fault(&error))?;
     outlet.lasts();
     let acknowledged = Acknowledged { notifications: granted.clone() };
-    // Before it is acknowledged: whoever has read that may read the lists at once.
+    // Before the acknowledgement: a client that has read it may read the lists at once.
     let speaker = Speaker::new(call, id, outlet, granted);
     outlet.send(to_wire::subscribed("notifications/subscriptions/acknowledged", id, acknowledged)).await;
     tokio::select! {
@@ -55,7 +55,7 @@ pub(super) async fn listen(call: &Call<'_>, id: &Id, params: Value, outlet: &dyn
     Ok(to_wire::subscription_ended(id))
 }
 
-/// What of all that is wanted is granted: of tasks, those that the caller has, and of resources those that there are.
+/// Returns the granted part of a filter: tasks that the caller has, and resources that exist.
 async fn grant(call: &Call<'_>, wanted: Filter) -> Result<Filter, StoreError> {
     let mut granted = Filter { task_ids: None, resource_subscriptions: Vec::new(), ..wanted };
     let most = call.bridge.settings().limits.max_followed_resources;
@@ -84,9 +84,9 @@ struct Speaker<'a> {
     id: &'a Id,
     outlet: &'a dyn Outlet,
     filter: Filter,
-    /// Short forms of what was told of each task that has not ended.
+    /// Digests of what was last sent about each task that has not ended.
     told: HashMap<TaskId, Option<u64>>,
-    /// What the client knows of the lists, and whether they may be others now.
+    /// The edition of the lists that the client knows, and a receiver for changes.
     lists: (Edition, watch::Receiver<Edition>),
 }
 
@@ -100,7 +100,7 @@ impl<'a> Speaker<'a> {
         Self { call, id, outlet, filter, told, lists }
     }
 
-    /// Speaks until it is dropped.
+    /// Sends messages until it is dropped.
     async fn speak(mut self) {
         let bridge = self.call.bridge;
         let mut changes = bridge.service.follow(self.told.keys().cloned());
@@ -117,7 +117,7 @@ impl<'a> Speaker<'a> {
                         self.told.remove(&id);
                         changes.let_go(&id);
                     }
-                    // It is told once there is.
+                    // The task is sent once there is memory for its result.
                     Err(Unread::NoRoom(_)) => {
                         behind.insert(id);
                         tokio::time::sleep(PAUSE).await;
@@ -132,7 +132,7 @@ impl<'a> Speaker<'a> {
             tokio::time::sleep(SPACING).await;
             tokio::select! {
                 biased;
-                // First, since there is seldom anything: tasks that change all the time must not keep it waiting.
+                // First, because it is rare: tasks that change all the time must not delay it.
                 news = follows.next() => match news {
                     Ok(news) => self.tell_of_resources(news).await,
                     Err(error) => {
@@ -151,7 +151,7 @@ impl<'a> Speaker<'a> {
                     let before = std::mem::replace(&mut self.lists.0, now);
                     self.tell_lists(before, now).await;
                 }
-                // To look at a task is to say that it is watched.
+                // Reading a task also renews that it is watched.
                 () = tokio::time::sleep_until(renew_watch), if !self.told.is_empty() => {
                     behind.extend(self.told.keys().cloned());
                     renew_watch = Instant::now() + RENEW_WATCH;
@@ -160,7 +160,7 @@ impl<'a> Speaker<'a> {
         }
     }
 
-    /// Tells where a task stands, if that is news. False once there is nothing more to tell of it.
+    /// Sends the state of a task, if it is new. Returns false once nothing more can follow.
     async fn tell(&mut self, id: &TaskId) -> Result<bool, Unread> {
         let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
             return Ok(false);
@@ -168,7 +168,8 @@ impl<'a> Speaker<'a> {
         let task = to_wire::value(&detailed(self.call, &view, self.outlet).await?);
         let digest = digest(&task);
         if self.told.get(id) != Some(&Some(digest)) {
-            // It can hold a result, and nothing is handed out untold where the config says so.
+            // It can contain a result. With `on_failure = "refuse"`, the audit log must be written before it
+            // is sent.
             self.call.bridge.audit.hands_over().await?;
             self.told.insert(id.clone(), Some(digest));
             self.outlet.send(to_wire::subscribed("notifications/tasks", self.id, task)).await;
@@ -200,7 +201,7 @@ impl<'a> Speaker<'a> {
     }
 }
 
-/// A short form of what is told of a task. How long to wait between polls changes all the time, and is no news.
+/// Returns a digest of the message about a task. The poll interval changes all the time, and is not news.
 fn digest(task: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     for (name, member) in task.as_object().into_iter().flatten() {

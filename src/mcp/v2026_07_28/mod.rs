@@ -1,6 +1,6 @@
-//! The generation without sessions: 2026-07-28, with the tasks extension. Every request says for itself which revision
-//! it is written in and what its client can do; nothing is remembered from one request to the next. It must not know a
-//! transport or another generation.
+//! Handlers and wire types of the generation without sessions: 2026-07-28, with the tasks extension. Every
+//! request names its revision and the capabilities of its client; nothing is remembered between requests.
+//! This module must not depend on a transport or on another generation.
 
 mod completion;
 mod errors;
@@ -39,30 +39,30 @@ use crate::auth::Principal;
 use crate::tasks::service::Waiting;
 use crate::tasks::task::{Owner, Task};
 
-/// Who sends a request, and what the request says of its client.
+/// The caller of a request, and what the request declares about its client.
 #[derive(Clone, Debug)]
 pub struct Asker {
-    /// Who it is.
+    /// The caller.
     pub principal: Principal,
-    /// What the client can be asked for.
+    /// Capabilities of the client.
     client: Abilities,
-    /// True if the client holds tasks by the extension.
+    /// True if the client supports the tasks extension.
     tasks: bool,
-    /// The least level of what it wants to be told while the request is answered; nothing without one.
+    /// Minimum level of the log messages to send while the request is answered; `None` sends none.
     log_level: Option<Level>,
 }
 
-/// Why a request is not taken: what it is answered with, and the HTTP status of that.
+/// Why a request is refused: the error, and its HTTP status.
 #[derive(Debug)]
 pub struct Refused {
-    /// The answer.
+    /// The JSON-RPC error to answer with.
     pub error: jsonrpc::Error,
     /// Its HTTP status.
     pub status: u16,
 }
 
-/// Reads what every request says of itself, and holds the headers that it came with against its body. Over a transport
-/// without headers there is nothing to hold.
+/// Reads the metadata that every request has, and checks the request's headers against its body. `headers` is
+/// `None` for a transport without headers.
 ///
 /// # Errors
 /// See [`Refused`].
@@ -72,7 +72,7 @@ pub fn admit(
     request: &Request,
     headers: Option<Headers<'_>>,
 ) -> Result<Asker, Refused> {
-    // Without these a request cannot be told from any other: whatever else is wrong with it is found later.
+    // A request without this metadata cannot be classified. All other errors are found later.
     let about = from_wire::about(&request.params).map_err(|error| Refused { error, status: 400 })?;
     let refused = |error: jsonrpc::Error| Refused { status: errors::status(&error), error };
     if let Some(headers) = headers {
@@ -91,7 +91,7 @@ pub fn admit(
     Ok(Asker { principal, client: about.client, tasks: about.tasks, log_level: about.log_level })
 }
 
-/// Answers a request. Dropped when the client goes away or cancels the request.
+/// Handles a request. The caller drops this future when the client disconnects or cancels the request.
 pub async fn handle(
     bridge: &Bridge,
     asker: &Asker,
@@ -116,8 +116,8 @@ async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outco
         "tasks/get" => Box::pin(tasks::get(call, &params, outlet)).await,
         "tasks/update" => Box::pin(tasks::update(call, &params)).await,
         "tasks/cancel" => Box::pin(tasks::cancel(call, &params)).await,
-        // The others are in boxes of their own so that this one, which may be open thousands of times, need not be as
-        // large as they are.
+        // The other futures are boxed. This one may be open thousands of times, and need not be as large as
+        // they are.
         "subscriptions/listen" => listen::listen(call, &id, params, outlet).await,
         "resources/list" => Box::pin(resources::list(call, &params)).await,
         "resources/templates/list" => resources::templates(call, &params),
@@ -133,7 +133,7 @@ async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outco
     outcome.map(Payload::Value)
 }
 
-/// The HTTP status of an error that answers a request.
+/// Returns the HTTP status of an error that answers a request.
 pub fn status(error: &jsonrpc::Error) -> u16 {
     errors::status(error)
 }
@@ -149,33 +149,33 @@ impl Call<'_> {
         &self.asker.principal.owner
     }
 
-    /// What the client can be asked for.
+    /// Returns the capabilities of the client.
     fn client(&self) -> Abilities {
         self.asker.client
     }
 
-    /// Who asks for tasks.
+    /// Returns the caller as the actor of task operations.
     fn actor(&self) -> Acting<'_> {
         Acting::new(self.bridge, &self.asker.principal)
     }
 
-    /// What the client can be asked of this task.
+    /// Returns the client's capabilities for this task: barred if the caller may not answer its questions.
     fn client_for(&self, task: &Task) -> Abilities {
         self.actor().answers(task, self.client())
     }
 
-    /// True if the client holds tasks by the extension.
+    /// Returns true if the client supports the tasks extension.
     fn has_tasks(&self) -> bool {
         self.asker.tasks
     }
 
-    /// Where the config leaves it open, the tools that stand in for the protocol's own are offered to those who cannot
-    /// hold tasks.
+    /// Returns whether `companion_tools = "auto"` offers the companion tools: to clients without task
+    /// support.
     fn offers_companions(&self) -> bool {
         !self.has_tasks()
     }
 
-    /// Who may be given a list that says the same to everybody who may know of all that is on it.
+    /// Returns the cache scope of a list that only differs between callers by the access rules.
     fn scope(&self) -> wire::CacheScope {
         if self.bridge.catalog().is_open() { wire::CacheScope::Public } else { wire::CacheScope::Private }
     }
@@ -184,27 +184,29 @@ impl Call<'_> {
         companion.is_offered(self.bridge, &self.asker.principal, self.offers_companions())
     }
 
-    /// What the client is told of a fault of ours: where the operator finds it, and nothing else.
+    /// Logs an internal error. The error for the client only contains a reference to the log entry.
     fn fault(&self, error: &(dyn std::error::Error + 'static)) -> jsonrpc::Error {
         self.bridge.fault(error)
     }
 
-    /// Notes that a plain call was given its answer. If that cannot be noted, an equal call may get the answer too.
+    /// Records that a plain call got its answer. If that fails, an equal call may get the answer too.
     async fn note_answered(&self, waiting: Waiting) {
         if let Err(error) = waiting.answered().await {
             tracing::warn!(%error, "it could not be noted that a call was answered");
         }
     }
 
-    /// Notes that a plain call is told to ask again. If that cannot be noted now, it is in a moment.
+    /// Records that the client of a plain call was asked to retry. If that fails now, the reconciler repeats
+    /// it.
     async fn note_handed_on(&self, waiting: Waiting) {
         if let Err(error) = waiting.handed_on().await {
             tracing::warn!(%error, "it could not be noted that a call is to be made again");
         }
     }
 
-    /// Notes that the owner has the result of a call of theirs that went away, if it did. Somebody else who may look at it
-    /// takes nothing from them: they call again, and find it.
+    /// Records that the owner has the result of an earlier call of theirs that ended unanswered, if there was
+    /// one. Another caller who may see the task does not count: the owner repeats the call, and gets the
+    /// result.
     async fn note_delivered(&self, task: &Task) {
         if task.undelivered.is_some() && task.owner == *self.owner() {
             self.note_answered(self.bridge.service.waiting(task, false)).await;

@@ -1,4 +1,4 @@
-//! `prompts/list` and `prompts/get`. Arguments that were left out are asked of the user, where the config says so and
+//! `prompts/list` and `prompts/get`. The user is asked for missing arguments, if the config requires it and
 //! the client can be asked.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::mcp::permit::Permit;
 use crate::mcp::prompts::{self, PromptError, Told};
 use crate::mcp::resources::ReadError;
 
-/// `prompts/list`: the same for everybody.
+/// `prompts/list`: the prompts that the caller may see.
 pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
     let page = prompts::page(call.bridge, &call.asker.principal, cursor);
@@ -54,13 +54,13 @@ pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
     }
 }
 
-/// What a request has, or what it is answered with for the rest.
+/// The arguments of a request, or the result that asks for the missing ones.
 enum Gathered {
     All(BTreeMap<String, String>),
     Asked(Value),
 }
 
-/// Asks for what was left out.
+/// Asks for the missing arguments.
 async fn complete(
     call: &Call<'_>,
     name: &str,
@@ -70,11 +70,11 @@ async fn complete(
     let catalog = call.bridge.catalog();
     let inquiries =
         Permit::of(&call.asker.principal).prompt(&catalog, name).map_or(&[][..], |prompt| &prompt.inquiries);
-    // Who cannot be asked is told what is missing.
+    // A client that cannot be asked gets an error that names the missing arguments.
     if inquiries.is_empty() || !call.client().elicitation_form {
         return Ok(Gathered::All(given));
     }
-    // Forms send their empty fields as empty texts.
+    // Forms send empty fields as empty strings.
     given.retain(|_, value| !value.is_empty());
     let sent: Map<String, Value> = given.into_iter().map(|(name, value)| (name, value.into())).collect();
     let fingerprint = call.bridge.seal.digest(&["prompts/get", name, &json!(sent).to_string()]);

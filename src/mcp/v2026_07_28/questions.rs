@@ -1,5 +1,5 @@
-//! What tasks ask, for a client to see and to answer: the questions travel in `inputRequests`, and their answers come
-//! back by `tasks/update`, or with the call that is sent again.
+//! Questions of tasks, for a client to answer. They are sent in `inputRequests`. The answers arrive by
+//! `tasks/update`, or with the repeated call.
 
 use serde_json::{Map, Value};
 
@@ -8,12 +8,12 @@ use crate::mcp::params;
 use crate::tasks::service::AnswerError;
 use crate::tasks::task::{Asked, Task};
 
-/// What a task asks and this client can be asked, by the keys of the questions.
+/// Returns the questions of a task that this client can be asked, by their keys.
 pub(super) fn of_task(call: &Call<'_>, task: &Task) -> Map<String, Value> {
     to_wire::input_requests(for_client(call, task).map(|asked| (asked.key.as_str(), &asked.question)))
 }
 
-/// True if a task asks something that this client can be asked.
+/// Returns true if a task asks something that this client can be asked.
 pub(super) fn asks(call: &Call<'_>, task: &Task) -> bool {
     for_client(call, task).next().is_some()
 }
@@ -23,10 +23,10 @@ fn for_client<'a>(call: &Call<'_>, task: &'a Task) -> impl Iterator<Item = &'a A
     task.open_questions().filter(move |asked| client.can_ask(&asked.question.ask))
 }
 
-/// Gives a task the answer to one of its questions. When this returns, the row has it.
+/// Stores the answer to one of a task's questions. When this returns, the row contains it.
 ///
 /// # Errors
-/// See [`AnswerError`]; the question then stands as it stood.
+/// See [`AnswerError`]; the question is then unchanged.
 pub(super) async fn answer(
     call: &Call<'_>,
     task: &Task,

@@ -1,5 +1,5 @@
-//! `resources/list`, `resources/templates/list` and `resources/read`: what the config gives, and the logs and artifacts
-//! of the caller's tasks.
+//! `resources/list`, `resources/templates/list` and `resources/read`: resources of the config, and logs and
+//! artifacts of the caller's tasks.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
 use crate::mcp::resource_list::{self, Entry, ListError, TemplateEntry};
 use crate::mcp::resources::{self, Body, Link, ReadError};
 
-/// What belongs to tasks changes with them.
+/// Cache time of what belongs to tasks, which changes with them.
 const STALE: Duration = Duration::ZERO;
-/// What the config gives changes when somebody writes it anew.
+/// Cache time of resources of the config, which change when the config does.
 const SOON: Duration = Duration::from_secs(60);
 
 /// `resources/list`.

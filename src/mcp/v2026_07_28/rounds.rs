@@ -1,7 +1,7 @@
-//! Multi round-trip requests: what is asked of a caller before anything starts. What was learned so far travels to the
-//! client and back, sealed, so that nothing is kept here between two rounds. What comes back is good for the same
-//! caller, the same call and a while only; its nonce names the task that the call makes, so that to send it twice makes
-//! one task.
+//! Multi round-trip requests: what a caller is asked before anything starts. The state so far travels to the
+//! client and back, sealed, so that nothing is stored here between two rounds. It is only valid for the same
+//! caller and call, and for a limited time. Its nonce names the task that the call creates, so that a state
+//! sent twice creates one task.
 
 use std::time::Duration;
 
@@ -20,44 +20,44 @@ use crate::seal::Purpose;
 use crate::tasks::asking;
 use crate::tasks::task::{Owner, Task, TaskId};
 
-/// How long a caller may take from one round to the next.
+/// How long the state is valid between two rounds.
 const GOOD_FOR: Duration = Duration::from_secs(3600);
-/// The key of the question for consent.
+/// Key of the question for consent.
 const CONFIRM: &str = "confirm";
 
-/// What is asked before it is answered.
+/// The called tool or prompt, and the questions to ask first.
 pub(super) struct Target<'a> {
-    /// What is called, for people.
+    /// Name of the tool or prompt, for people.
     pub(super) name: &'a str,
-    /// Digest of what is called, and with what.
+    /// Digest of the call and its arguments.
     pub(super) fingerprint: String,
-    /// What it asks.
+    /// Questions to ask first.
     pub(super) inquiries: &'a [Inquiry],
 }
 
-/// How a request goes on.
+/// Next step of a request.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// It is answered with this, for the client to ask and to come back.
+    /// Answer with this result; the client asks its user and sends the request again.
     Ask(Value),
-    /// Somebody said no: why nothing was started.
+    /// Nothing was started, for this reason: a question was declined, or the arguments are invalid.
     Refused(String),
-    /// It has all that was asked for.
+    /// All input is complete.
     Go(Gathered),
 }
 
-/// What was learned.
+/// Input of a request.
 #[derive(Debug)]
 pub(super) struct Gathered {
-    /// The arguments with what was missing.
+    /// The arguments, including those that were missing.
     pub(super) arguments: Map<String, Value>,
-    /// True if the consent that a tool wants was given.
+    /// True if the consent that a tool requires was given.
     pub(super) consented: bool,
-    /// Names the call, if it took more than one round.
+    /// Nonce of the call, if it took more than one round.
     pub(super) nonce: Option<String>,
 }
 
-/// What travels to the client and back.
+/// The state that travels to the client and back.
 #[derive(Serialize, Deserialize)]
 struct State {
     owner: Owner,
@@ -66,7 +66,7 @@ struct State {
     at: At,
 }
 
-/// Where a request stands.
+/// Stage of a request.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum At {
@@ -76,12 +76,12 @@ enum At {
     During(Begun),
 }
 
-/// A task whose job asks.
+/// A task whose job asks something.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Begun {
     /// The task.
     pub(super) task: TaskId,
-    /// What it said until this moment could be told.
+    /// Log messages up to this time could be sent.
     pub(super) heard: Timestamp,
 }
 
@@ -96,10 +96,10 @@ struct Learned {
     consented: bool,
 }
 
-/// The task that a request which is sent again goes on with, if its job had begun when it asked.
+/// Returns the task that a repeated request continues, if the question came from its job.
 ///
 /// # Errors
-/// If the state is not one that this call was given.
+/// If the state was not issued for this call, or has expired.
 pub(super) fn resumed(call: &Call<'_>, target: &Target<'_>, retry: &Retry) -> Result<Option<Begun>, Error> {
     let Some(state) = &retry.state else { return Ok(None) };
     match open(call, target, state)? {
@@ -108,7 +108,7 @@ pub(super) fn resumed(call: &Call<'_>, target: &Target<'_>, retry: &Retry) -> Re
     }
 }
 
-/// The answer to a call whose job asks this client.
+/// Returns the answer to a call whose job asks this client something.
 pub(super) fn ask_for_task(
     call: &Call<'_>,
     target: &Target<'_>,
@@ -121,10 +121,11 @@ pub(super) fn ask_for_task(
     to_wire::result(wire::ResultType::InputRequired, result)
 }
 
-/// Takes what a request brings, and says what is still to be asked. `tool` wants consent, perhaps.
+/// Takes the answers of a request, and decides what to ask next. `tool` may require consent.
 ///
 /// # Errors
-/// If the state is not one that this call was given, or the client did not declare what is needed to ask it.
+/// If the state was not issued for this call or has expired, or if the client did not declare a capability
+/// that a question needs.
 pub(super) async fn next(
     call: &Call<'_>,
     target: &Target<'_>,
@@ -150,7 +151,7 @@ struct Round<'a> {
     target: &'a Target<'a>,
     sent: &'a Map<String, Value>,
     learned: Learned,
-    /// Why an answer was none: said with the question when it is asked again.
+    /// Why an answer was invalid; shown with the question when it is asked again.
     unfit: Option<String>,
 }
 
@@ -185,7 +186,7 @@ impl<'a> Round<'a> {
         let askable: Vec<&Inquiry> = open.into_iter().filter(|inquiry| self.can_ask(inquiry)).collect();
         if let Some(step) = askable.iter().map(|inquiry| inquiry.step).min() {
             let arguments = self.arguments();
-            // Nobody is asked for the sake of a call that would be refused anyway.
+            // A call that would be refused anyway must not ask anything.
             if let Some(tool) = tool
                 && let Err(problem) = tool.validate(arguments.clone()).await
             {
@@ -204,7 +205,7 @@ impl<'a> Round<'a> {
         Ok(Next::Go(Gathered { arguments: self.arguments(), consented: self.learned.consented, nonce }))
     }
 
-    /// Sees to it that consent is given, where the tool wants it. `None` if nothing more is to be done.
+    /// Obtains consent, if the tool requires it. Returns `None` if nothing more is to be done.
     async fn consent(
         &mut self,
         tool: &Arc<Tool>,
@@ -235,7 +236,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// The arguments as far as they are known.
+    /// Returns the arguments that are known so far.
     fn arguments(&self) -> Map<String, Value> {
         let mut arguments = self.learned.arguments.clone();
         arguments.extend(self.sent.clone());
@@ -253,7 +254,7 @@ impl<'a> Round<'a> {
         self.call.client().can_ask(&inquiry.question(&Map::new()).ask)
     }
 
-    /// The answer, if it is one.
+    /// Returns the answer, if it is valid.
     fn answer(&mut self, question: &Question, response: &Value) -> Option<Answer> {
         let answer = params::answer(&question.ask, response).and_then(|answer| asking::fit(question, answer));
         answer.map_err(|problem| self.unfit = Some(problem)).ok()
@@ -267,7 +268,7 @@ impl<'a> Round<'a> {
         format!("{}: {how}; nothing was started", self.target.name)
     }
 
-    /// The answer that asks these questions.
+    /// Returns the result that asks these questions.
     fn ask(&mut self, mut questions: Vec<Question>) -> Next {
         if let Some(problem) = &self.unfit {
             for question in &mut questions {
@@ -303,7 +304,7 @@ fn open(call: &Call<'_>, target: &Target<'_>, text: &str) -> Result<At, Error> {
     Ok(state.at)
 }
 
-/// What is not ours, somebody else's and another call's are answered with.
+/// Returns the error for a state that is invalid, or belongs to another caller or call.
 fn not_ours() -> Error {
     invalid(
         "`requestState` is not one that this request was answered with: send the request again without it",

@@ -1,5 +1,5 @@
-//! `tasks/get`, `tasks/update` and `tasks/cancel`. A task that is not the caller's is not found, in the same words as
-//! one that never was.
+//! `tasks/get`, `tasks/update` and `tasks/cancel`. A task of another caller gets the same "not found" error
+//! as a task that never existed.
 
 use serde_json::{Map, Value};
 
@@ -34,10 +34,11 @@ pub(super) async fn update(call: &Call<'_>, params: &Value) -> Outcome {
     Ok(to_wire::complete(wire::Empty {}))
 }
 
-/// Gives a task the answers that came. What nobody asked, or somebody answered before, is ignored.
+/// Stores the answers for a task. Ignores answers to unknown questions and to those that are already
+/// answered.
 ///
 /// # Errors
-/// What did not fit; the rest was taken.
+/// If an answer is invalid (valid ones are stored), if the caller may not answer, or if the store fails.
 pub(super) async fn give(call: &Call<'_>, task: &Task, responses: &Map<String, Value>) -> Result<(), Error> {
     let mut unfit = Vec::new();
     for (key, response) in responses {
@@ -54,7 +55,7 @@ pub(super) async fn give(call: &Call<'_>, task: &Task, responses: &Map<String, V
     }
 }
 
-/// `tasks/cancel`: the wish is on record when this acknowledges it; the task ends as its job does.
+/// `tasks/cancel`: the cancellation is stored when this acknowledges it. The task ends when its job does.
 pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
     require_tasks(call, "tasks/cancel")?;
     let id = from_wire::task_id(params)?;
@@ -66,12 +67,13 @@ pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
     }
 }
 
-/// Holds that the request declared the extension.
+/// Checks that the request declared the tasks extension.
 pub(super) fn require_tasks(call: &Call<'_>, what: &str) -> Result<(), Error> {
     if call.has_tasks() { Ok(()) } else { Err(errors::needs_tasks(what)) }
 }
 
-/// A task with what its status calls for, for what goes out next by this way.
+/// Returns a task with what its status requires: questions, a result or an error. `outlet` reserves memory
+/// for a large result.
 ///
 /// # Errors
 /// See [`Unread`].
@@ -97,14 +99,14 @@ pub(super) async fn detailed<'a>(
             }
         }
     }
-    // The schema wants one of the two with these, whatever became of the row meanwhile.
+    // The schema requires an error for this status, whatever the row is by now.
     if detailed.task.status == wire::TaskStatus::Failed && detailed.error.is_none() {
         detailed.error = Some(Error::new(INTERNAL_ERROR, "the job could not be run or tracked"));
     }
     Ok(detailed)
 }
 
-/// What an unknown, an expired and somebody else's task are answered with.
+/// Returns the error for a task that is unknown, has expired or belongs to another caller.
 pub(super) fn not_found(call: &Call<'_>, id: &TaskId) -> Error {
     call.bridge.not_found(call.owner(), id);
     from_wire::invalid("Failed to retrieve task: Task not found")

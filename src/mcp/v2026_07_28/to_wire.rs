@@ -1,4 +1,4 @@
-//! From what the core has to what goes out. Nothing here looks anything up or decides anything.
+//! Converts what the core returns to wire types. It must not access the store or decide anything.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use crate::mcp::tool_result::ToolResult;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
 
-/// The JSON of a wire type.
+/// Returns the JSON of a wire type.
 pub(super) fn value(message: &impl Serialize) -> Value {
     serde_json::to_value(message).expect("wire types have string keys and no failing serializers")
 }
 
-/// A result of this type.
+/// Returns a result of this type.
 pub(super) fn result(result_type: wire::ResultType, body: impl Serialize) -> Value {
     value(&wire::Complete { result_type, body, meta: meta() })
 }
 
-/// An ordinary result.
+/// Returns an ordinary result.
 pub(super) fn complete(body: impl Serialize) -> Value {
     result(wire::ResultType::Complete, body)
 }
 
-/// A result that its client may keep for a while.
+/// Returns a result that its client may cache.
 pub(super) fn cacheable(body: impl Serialize, ttl: Duration, cache_scope: wire::CacheScope) -> Value {
     complete(wire::Cacheable { body, ttl_ms: millis(ttl), cache_scope })
 }
 
-/// The result that ends a subscription in order.
+/// Returns the result that ends a subscription regularly.
 pub(super) fn subscription_ended(id: &Id) -> Value {
     let meta = wire::ResultMeta { subscription: Some(id.clone()), ..meta() };
     value(&wire::Complete { result_type: wire::ResultType::Complete, body: wire::Empty {}, meta })
@@ -50,7 +50,7 @@ fn meta() -> wire::ResultMeta {
     wire::ResultMeta { server_info, subscription: None, refers_to: Vec::new(), untrusted: Vec::new() }
 }
 
-/// A tool result.
+/// Returns a tool result.
 pub(super) fn tool_result(result: ToolResult) -> Value {
     let untrusted = result.untrusted();
     let ToolResult { content, structured, is_error, refers_to, of_job: _ } = result;
@@ -59,13 +59,13 @@ pub(super) fn tool_result(result: ToolResult) -> Value {
     value(&wire::Complete { result_type: wire::ResultType::Complete, body, meta })
 }
 
-/// The answer to a call that became a task.
+/// Returns the answer to a call that became a task.
 pub(super) fn created(task: wire::Task<'_>, refers_to: &[TaskId]) -> Value {
     let meta = wire::ResultMeta { refers_to: refers_to.to_vec(), ..meta() };
     value(&wire::Complete { result_type: wire::ResultType::Task, body: task, meta })
 }
 
-/// A task, as a client is told that can do this.
+/// Returns a task as a client with these capabilities sees it.
 pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> wire::Task<'a> {
     let Standing { state, message } = fallback::standing(bridge, view, client);
     let task = &view.task;
@@ -80,7 +80,7 @@ pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> wi
     }
 }
 
-/// What a client is asked, by its keys.
+/// Returns the questions for a client, by their keys.
 pub(super) fn input_requests<'a>(
     questions: impl IntoIterator<Item = (&'a str, &'a Question)>,
 ) -> Map<String, Value> {
@@ -98,18 +98,18 @@ pub(super) fn input_requests<'a>(
     questions.into_iter().map(|(key, question)| (key.to_owned(), request(question))).collect()
 }
 
-/// A notification, whole.
+/// Returns a complete notification.
 pub(super) fn notification(method: &'static str, params: impl Serialize) -> Value {
     value(&wire::Notification { jsonrpc: "2.0", method, params })
 }
 
-/// A notification of a subscription.
+/// Returns a notification of a subscription.
 pub(super) fn subscribed(method: &'static str, id: &Id, body: impl Serialize) -> Value {
     let meta = wire::SubscriptionMeta { subscription: id };
     notification(method, wire::Subscribed { body, meta })
 }
 
-/// A job that ran and failed has completed here: its result says so.
+/// Returns the wire status. A job that ran and failed is `completed` here; its result reports the failure.
 fn status(state: TaskState) -> wire::TaskStatus {
     match state {
         TaskState::Working => wire::TaskStatus::Working,

@@ -34,7 +34,7 @@ pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome<SharedText> {
             Entry::Companion(companion) => listed_companion(call, *companion),
         });
         let result = wire::ListToolsResult { tools: tools.collect() };
-        // Which of the server's own tools are listed depends on who asks, and with what client.
+        // Which companion tools are listed depends on the caller and its client.
         to_wire::cacheable(result, FRESH, wire::CacheScope::Private)
     });
     page.ok_or_else(from_wire::bad_cursor)
@@ -64,8 +64,8 @@ fn listed_companion(call: &Call<'_>, companion: Companion) -> Value {
     })
 }
 
-/// `tools/call`: answered with a task if the client holds tasks, the tool runs as one and the job takes longer than a
-/// moment; otherwise with what a plain call is answered with.
+/// `tools/call`: answers with a task if the client supports tasks, the tool allows them and the job takes
+/// longer than `quick_wait`. Otherwise it answers as a plain call does.
 pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) -> Outcome {
     let wanted = from_wire::call(params)?;
     if let Some(companion) = Companion::named(&wanted.name).filter(|companion| call.is_offered(*companion)) {
@@ -86,7 +86,7 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
     }
     let gathered = match rounds::next(call, &target, Some(tool), &wanted.arguments, &wanted.retry).await? {
         Next::Ask(result) => {
-            // A call that is refused afterwards asks nothing.
+            // A call that will be refused must not ask anything.
             let refused = call.bridge.service.check_connected(tool.backend(), &tool.name).err();
             return Ok(refused
                 .map_or(result, |refused| to_wire::tool_result(ToolResult::error(refused.to_string()))));
@@ -107,15 +107,15 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
     }
 }
 
-/// Why a call made no task.
+/// Reason why a call created no task.
 enum Unmade {
-    /// A model can do better next time.
+    /// The model can correct the call.
     ForTheModel(String),
-    /// It cannot.
+    /// Any other error.
     Error(Error),
 }
 
-/// Makes a task of a call.
+/// Creates the task of a call.
 async fn make(
     call: &Call<'_>,
     tool: &Arc<Tool>,
@@ -136,7 +136,7 @@ async fn make(
             waits: (!as_task).then_some(call.bridge.settings().call_budget),
             consent: match consented {
                 true => Consent::Given,
-                // Nobody was asked yet: those who may give it are, when there is a task.
+                // Nothing was asked yet. Those who may give consent are asked once the task exists.
                 false if !permit::may_consent(&call.asker.principal, tool) => Consent::Ask,
                 false => Consent::Impossible,
             },
@@ -166,12 +166,13 @@ async fn make(
     }
 }
 
-/// Answers with the task, or with the result if the job has ended in a moment.
+/// Answers with the task, or with the result if the job ends within `quick_wait`.
 async fn answer_with_task(call: &Call<'_>, called: Called, outlet: &dyn Outlet) -> Outcome {
     let service = &call.bridge.service;
     let hears_since = hears_since(call, &called);
     let task = called.into_task();
-    // A plain call under the same key may have made it: the task is told of now.
+    // A plain call with the same key may have created the task. With this answer its owner learns of the
+    // task.
     call.note_delivered(&task).await;
     let patience = Some(call.bridge.settings().quick_wait);
     let enough = |task: &Task| task.has_ended() || questions::asks(call, task);
@@ -182,11 +183,11 @@ async fn answer_with_task(call: &Call<'_>, called: Called, outlet: &dyn Outlet) 
         let task = to_wire::task(call.bridge, &view, call.client_for(&view.task));
         return Ok(to_wire::created(task, &view.task.refers_to));
     }
-    // Its client never gets to know that there was a task, which is told of by itself alone.
+    // The client never learns that there was a task, so only this request sends its log messages.
     logging::tell(call, Heard::by_request(hears_since).catch_up(&view.task), outlet).await;
     match results::read(call.bridge, &view.task, outlet).await {
         Ok(output) => finished(call, &view, output, None),
-        // It fetches the result when there is room for it.
+        // The client fetches the result once there is memory for it.
         Err(Unread::NoRoom(_)) => {
             let task = to_wire::task(call.bridge, &view, call.client_for(&view.task));
             Ok(to_wire::created(task, &view.task.refers_to))
@@ -195,7 +196,8 @@ async fn answer_with_task(call: &Call<'_>, called: Called, outlet: &dyn Outlet) 
     }
 }
 
-/// Answers within the budget of a plain call: with the result, with what the job asks, or with a handle.
+/// Answers within the time budget of a plain call: with the result, with the job's questions, or with a
+/// handle.
 async fn answer_plainly(
     call: &Call<'_>,
     tool: &Arc<Tool>,
@@ -212,8 +214,8 @@ async fn answer_plainly(
     let existing = matches!(called, Called::Existing(_));
     let task = called.into_task();
     let waiting = if existing {
-        // Whoever has the key finds the task again. The call that made it may still wait, and neither of the two may
-        // stop the job of the other by going away.
+        // A caller with the key can find the task again. The call that created it may still wait, and neither
+        // of the two may stop the other's job by disconnecting.
         call.note_delivered(&task).await;
         None
     } else {
@@ -225,7 +227,8 @@ async fn answer_plainly(
     wait.run(call, target, waiting, outlet).await
 }
 
-/// From which moment on a call is told what its task says. A new task may have said something already.
+/// Returns the time from which a call is sent its task's log messages. A new task may have logged something
+/// already.
 fn hears_since(call: &Call<'_>, called: &Called) -> Timestamp {
     match called {
         Called::Created(_) => Timestamp::from_millis(0),
@@ -233,7 +236,7 @@ fn hears_since(call: &Call<'_>, called: &Called) -> Timestamp {
     }
 }
 
-/// Goes on with a call whose job asked: the answers are given, and it waits again.
+/// Continues a call whose job asked something: stores the answers, and waits again.
 async fn go_on(
     call: &Call<'_>,
     tool: &Arc<Tool>,
@@ -255,7 +258,7 @@ async fn go_on(
     wait.run(call, target, waiting, outlet).await
 }
 
-/// A request that waits for a task within the budget of a plain call.
+/// A request that waits for a task within the time budget of a plain call.
 struct PlainWait {
     id: TaskId,
     patience: Patience,
@@ -263,7 +266,7 @@ struct PlainWait {
 }
 
 impl PlainWait {
-    /// Waits, and answers with the result, with what the job asks, or with a handle.
+    /// Waits, then answers with the result, with the job's questions, or with a handle.
     async fn run(
         self,
         call: &Call<'_>,
@@ -282,7 +285,7 @@ impl PlainWait {
             }
         };
         if questions::asks(call, &view.task) {
-            // Its client comes back with the answers, or calls again and finds it by that.
+            // The client comes back with the answers, or repeats the call and finds the task that way.
             if let Some(waiting) = waiting {
                 waiting.spare();
             }
@@ -297,7 +300,7 @@ impl PlainWait {
     }
 }
 
-/// Waits, and fetches what the answer is made of.
+/// Waits, then reads what the answer needs.
 async fn reach(
     call: &Call<'_>,
     id: &TaskId,
@@ -316,7 +319,7 @@ async fn reach(
     Ok((view, output))
 }
 
-/// What a call is answered with whose task stands like this: its result if there is one, else a handle.
+/// Builds the answer of a call: the result if its task has ended, otherwise a handle.
 fn finished(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<&str>) -> Outcome {
     if !view.task.has_ended() {
         let companions = call.is_offered(Companion::Wait);

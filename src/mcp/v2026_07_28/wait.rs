@@ -1,5 +1,5 @@
-//! Waiting for a task while its call is being answered, with progress and log messages on the call's own stream. It must
-//! not decide what the call is answered with.
+//! Waits for a task while its call is answered, and sends progress and log messages on the call's own stream.
+//! It must not decide how the call is answered.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use crate::tasks::service::View;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
 
-/// How much longer a call waits once the server is to stop. Nobody can take up its stream elsewhere, so it is answered
-/// with what there is then.
+/// How much longer a call waits once shutdown has begun. Its stream cannot be resumed elsewhere, so it is
+/// then answered with the current state.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long a request waits, and what it is told meanwhile.
+/// How long a request waits, and what it sends meanwhile.
 pub(super) struct Patience {
-    /// Until when at most.
+    /// Deadline.
     pub(super) until: Timestamp,
-    /// Under which token progress is reported, if it is.
+    /// Progress token, if progress is reported.
     pub(super) progress_token: Option<Value>,
-    /// What the task said until this moment counts as told.
+    /// Log messages up to this time count as sent.
     pub(super) hears_since: Timestamp,
 }
 
-/// Waits until the task has ended, asks something that this client can be asked, or patience is over. Returns what the
-/// task is then; `None` once the caller has no such task.
+/// Waits until the task has ended, asks something that this client can be asked, or the deadline has passed.
+/// Returns the task as it is then; `None` once the caller has no such task.
 ///
 /// # Errors
-/// If the store cannot be used.
+/// If the store fails.
 pub(super) async fn wait(
     call: &Call<'_>,
     id: &TaskId,
@@ -76,7 +76,7 @@ pub(super) async fn wait(
         }
         let over = settles(&view.task) || Instant::now() >= until;
         let due = |heart: &&mut Heart| match over {
-            // What the job said last is told before the answer, but no heartbeat is.
+            // The job's last progress is sent before the answer. A heartbeat is not.
             true => heart.has_news(&view.task),
             false => heart.is_due(&view.task),
         };

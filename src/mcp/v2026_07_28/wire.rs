@@ -1,5 +1,5 @@
-//! The messages of 2026-07-28 and of the tasks extension exactly as they are on the wire, those that this server sends.
-//! Field names and shapes are the schemas'; nothing here decides what they hold.
+//! Wire types of the 2026-07-28 messages, and of those of the tasks extension, that this server sends. Field
+//! names and shapes are those of the schemas. Nothing here decides their values.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -9,10 +9,10 @@ use crate::catalog::Role;
 use crate::mcp::jsonrpc::Id;
 use crate::tasks::task::TaskId;
 
-/// The extension by which clients hold tasks.
+/// Name of the tasks extension.
 pub(super) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// `Result`: what every result has beside what it is about.
+/// `Result`: the fields of every result, around its body.
 #[derive(Debug, Serialize)]
 pub(super) struct Complete<T> {
     #[serde(rename = "resultType")]
@@ -63,7 +63,7 @@ pub(super) struct Cacheable<T> {
     pub(super) cache_scope: CacheScope,
 }
 
-/// Who may keep a result.
+/// Who may cache a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CacheScope {
@@ -71,7 +71,7 @@ pub(super) enum CacheScope {
     Private,
 }
 
-/// `EmptyResult`, with nothing of its own.
+/// `EmptyResult`, without further fields.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Empty {}
 
@@ -95,7 +95,7 @@ pub(super) struct ServerCapabilities {
     pub(super) extensions: Extensions,
 }
 
-/// A list that clients are told of when it changes.
+/// A list with change notifications.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ListCapability {
@@ -217,7 +217,7 @@ pub(super) struct Task<'a> {
     pub(super) poll_interval_ms: u64,
 }
 
-/// `DetailedTask`: a task with what its status calls for, at most one of the three.
+/// `DetailedTask`: a task with what its status requires, at most one of the three.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DetailedTask<'a> {
@@ -255,7 +255,7 @@ pub(super) struct SubscriptionMeta<'a> {
     pub(super) subscription: &'a Id,
 }
 
-/// `SubscriptionFilter`, with that of the tasks extension: what a client wants, or is granted.
+/// `SubscriptionFilter`, with that of the tasks extension: what a client requests, or is granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Filter {

@@ -1,5 +1,5 @@
-//! [`Lines`] over PostgreSQL: the audit log as a table. The number of a line is its key, so that of two replicas that add
-//! lines at once one finds that the other was quicker.
+//! [`Lines`] over PostgreSQL: the audit log as a table. The number of a line is its key. So if two replicas
+//! add lines at the same time, one of them detects the conflict.
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
@@ -11,7 +11,7 @@ use super::tasks::number;
 use crate::tasks::audit::Lines;
 use crate::tasks::store::Result;
 
-/// What the key of the table is called.
+/// The name of the table's key constraint.
 const KEY: &str = "audit_n";
 
 #[async_trait]
@@ -78,7 +78,8 @@ impl Write for Forget {
     type Done = usize;
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
-        // Without a gap, whatever the clock said: the chain of what is left begins with the first line that is kept.
+        // Without a gap, regardless of the clock: the remaining chain begins with the first line that is
+        // kept.
         let sql = "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT $2)
                    DELETE FROM audit WHERE n IN (SELECT n FROM first) AND n < (SELECT max(n) FROM audit)
                    AND n < COALESCE((SELECT min(n) FROM first WHERE at >= $1), 9223372036854775807)";

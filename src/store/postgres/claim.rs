@@ -1,4 +1,4 @@
-//! Due rows: finding, leasing and adopting them. Whose turn it is `store::fair` decides.
+//! Finds, leases and adopts due rows. `store::fair` decides the order of owners.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,11 +25,12 @@ macro_rules! claimable {
     };
 }
 
-/// The rows that are due longest, in that order.
+/// The longest-due rows, in that order.
 const FIRST: &str =
     concat!("SELECT id, owner FROM tasks WHERE ", claimable!(), " ORDER BY due_at, n LIMIT $4::bigint");
 
-/// Owners of rows with a due time: those after a cursor ($4), then from the first on; whether a row of each can be claimed.
+/// Owners of rows with a due time: those after a cursor ($4), then from the first one; and whether any row
+/// of the owner can be claimed.
 const OWNERS: &str = concat!(
     "WITH RECURSIVE visit (owner, began, step) AS (
          SELECT first.owner, first.owner, 1 FROM (
@@ -48,7 +49,7 @@ const OWNERS: &str = concat!(
     ") FROM visit ORDER BY step"
 );
 
-/// So many rows ($5) of each of these owners ($4), in their order.
+/// Up to $5 rows of each of these owners ($4), in the owners' order.
 const OF_OWNERS: &str = concat!(
     "SELECT due.id, owners.owner FROM unnest($4::text[]) WITH ORDINALITY AS owners (owner, place), LATERAL (
          SELECT id, due_at, n FROM tasks WHERE tasks.owner = owners.owner AND ",
@@ -56,8 +57,8 @@ const OF_OWNERS: &str = concat!(
     " ORDER BY due_at, n LIMIT $5::bigint) AS due ORDER BY owners.place, due.due_at, due.n"
 );
 
-/// Leases the first of these rows ($4) that can be claimed still. Rows that another claim has under its hands are passed
-/// over.
+/// Leases the first of these rows ($4) that can still be claimed. Rows that are locked by another claim are
+/// skipped.
 const HOLD: &str = concat!(
     "WITH due AS (SELECT tasks.id, wanted.place
                   FROM unnest($4::text[]) WITH ORDINALITY AS wanted (id, place) JOIN tasks ON tasks.id = wanted.id
@@ -70,7 +71,8 @@ const HOLD: &str = concat!(
      RETURNING tasks.version, tasks.body, tasks.n, due.place"
 );
 
-/// Leases rows. If the answer is lost, the rows stay leased, and nobody acts on them until the lease runs out.
+/// Leases rows. If the response is lost, the rows stay leased, and no replica acts on them until the lease
+/// expires.
 pub(super) struct Claim {
     pub(super) holder: String,
     pub(super) lease: i64,
@@ -117,7 +119,7 @@ impl Write for Claim {
             }
         }
         if !unreadable.is_empty() {
-            // Left as they are, they would be the first in every claim once their leases run out.
+            // Left unchanged, they would be the first in every claim once their leases expire.
             let sql =
                 "UPDATE tasks SET due_at = moment($1) + $2::bigint, lease_holder = NULL, lease_until = NULL
                        WHERE n = ANY($3)";
@@ -128,7 +130,7 @@ impl Write for Claim {
 }
 
 impl Claim {
-    /// Visits owners after the cursor, and from the first one on after the last, until enough of them have due rows.
+    /// Visits owners after the cursor, then from the first one, until enough of them have due rows.
     async fn visit(&self, db: &Db) -> Result<Option<Visited<String>>, Fault> {
         let ClaimRequest { served, limit, cursor } = &self.request;
         let (backend, identity) =
@@ -177,8 +179,8 @@ pub(super) async fn list_due(
     row::tasks(&rows).map_err(|fault| fault.at(&desk.place))
 }
 
-/// For each backend: the first row that nobody works on, and the first lease that runs out on one of those that are due
-/// before it. The index is walked no further than that row.
+/// For each backend: the due time of its first unleased row or, if earlier, the first lease expiry among
+/// the rows that are due before it. It reads the index no further than that row.
 const NEXT_DUE: &str = "
     SELECT least(free.due_at,
                  (SELECT min(lease_until) FROM tasks
@@ -201,7 +203,8 @@ pub(super) async fn next_due(desk: &Desk, served: &[Served]) -> Result<Vec<Optio
     due.map_err(|fault| fault.at(&desk.place))
 }
 
-/// Gives rows without an identity this one. A row for which anything is owed has a due time, so only those are gone along.
+/// Assigns this identity to rows without one. A row with pending work has a due time, so only those rows
+/// are updated.
 pub(super) struct Adopt {
     pub(super) backend: String,
     pub(super) identity: String,

@@ -1,14 +1,15 @@
-//! Text in columns. PostgreSQL's text holds no zero byte, and what an index holds must be short: both are mended here,
-//! so that two texts that differ still differ.
+//! Text columns. PostgreSQL's text cannot contain a zero byte, and index entries must be short. This module
+//! encodes both, so that different texts remain different.
 
 use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
-/// The longest text in an index. A page of an index has room for 2,700 bytes, and two texts share it at most.
+/// Maximum length of an indexed text. An index page allows entries of 2,700 bytes, and an entry has at most
+/// two texts.
 const LONGEST: usize = 1_000;
 
-/// A text as it is kept. [`read`] gives it back.
+/// Encodes a text for a column. [`read`] decodes it.
 pub(super) fn text(text: &str) -> Cow<'_, str> {
     if text.contains(['\0', '\\']) {
         Cow::Owned(text.replace('\\', r"\\").replace('\0', r"\0"))
@@ -17,7 +18,7 @@ pub(super) fn text(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text that is kept as this.
+/// Decodes a text of a column.
 pub(super) fn read(kept: &str) -> String {
     if !kept.contains('\\') {
         return kept.to_owned();
@@ -33,8 +34,8 @@ pub(super) fn read(kept: &str) -> String {
     text
 }
 
-/// A text that is looked for and never read back: of a long one, the beginning and a digest of all of it. No escape
-/// is written `\#`, so that it is no other text's.
+/// Encodes a text for lookups only: a long one is replaced by its beginning and a digest of the whole. No
+/// escape is written `\#`, so that the result equals no other text.
 pub(super) fn key(whole: &str) -> Cow<'_, str> {
     let kept = text(whole);
     if kept.len() <= LONGEST {
@@ -45,13 +46,13 @@ pub(super) fn key(whole: &str) -> Cow<'_, str> {
     Cow::Owned(format!(r"{}\#{digest}", &kept[..beginning]))
 }
 
-/// The same for a text that may be absent.
+/// Encodes an optional text for lookups.
 pub(super) fn key_of(text: Option<&String>) -> Option<Cow<'_, str>> {
     text.map(|text| key(text))
 }
 
-/// The number of the advisory lock for a name of a kind within a schema. Locks are numbered within a whole database,
-/// which other programs may use as well; two names with one number only wait for each other.
+/// Returns the number of the advisory lock for a name of a kind within a schema. Lock numbers are shared by
+/// the whole database, also with other programs. Two names with the same number only block each other.
 pub(super) fn lock(schema: &str, kind: &str, name: &str) -> i64 {
     let mut hash = Sha256::new();
     for part in ["taskbridge", schema, kind, name] {

@@ -1,4 +1,4 @@
-//! Connections: how one is made, with TLS or without, and the pool of them.
+//! Database connections, with or without TLS, and their pool.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::place::{CONNECT_WITHIN, Place};
 use crate::tasks::store::{Result, StoreError};
 
-/// How long work waits for a free connection.
+/// Timeout to obtain a connection from the pool.
 pub(super) const FREE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a connection may take to be made, with its password and its certificates.
+/// Timeout to open a connection, including password and certificates.
 const MADE_WITHIN: Duration = Duration::from_secs(10);
 
-/// What makes connections to a place.
+/// Opens connections to a database.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) config: tokio_postgres::Config,
@@ -29,16 +29,16 @@ pub(super) struct Connector {
 
 impl Connector {
     /// # Errors
-    /// If the certificates to trust cannot be read.
+    /// If the trusted certificates cannot be read.
     pub(super) fn to(place: &Place) -> Result<Self> {
         let tls = tls(place).map_err(|why| StoreError::Unavailable(format!("{place}: {why}")))?;
         Ok(Self { config: place.connection(), tls: MakeRustlsConnect::new(tls) })
     }
 
-    /// A pool that makes its connections when they are needed.
+    /// Creates a pool that opens its connections on demand.
     pub(super) fn pool(&self, size: usize) -> Pool {
-        // A connection that was closed is seen without asking it; one that broke without a word is seen by whoever
-        // uses it, who then takes another.
+        // A closed connection is detected without a query. One that broke silently fails on use, and the
+        // user then takes another.
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_config(self.config.clone(), self.tls.clone(), recycling);
         let pool = Pool::builder(manager)

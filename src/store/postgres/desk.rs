@@ -1,11 +1,12 @@
-//! How work gets done: a connection from the pool, the work, and again if others or the network came between.
+//! Executes reads and writes on pooled connections, and retries them after conflicts and network errors.
 //!
-//! - A read is one statement. It may be dropped at any point, and is made again where its connection was stale.
-//! - A write is one transaction in a task of its own, so that it is done as a whole or not at all, whoever stops
-//!   waiting for it; and writes to one row come in the order in which they were begun ([`Turns`]). If its connection
-//!   broke, nobody knows whether it was committed: it is made again, and so written that it then finds itself done.
-//! - Requests never take the last connections: those are for the loops, which would otherwise stand still behind a
-//!   crowd of clients.
+//! - A read is one statement. It may be dropped at any point, and is retried if its connection was stale.
+//! - A write is one transaction in a task of its own, so that it completes or fails as a whole even if
+//!   its caller is dropped. Writes to one row run in the order in which they were started ([`Turns`]). If
+//!   the connection breaks, it is unknown whether the write was committed. It is retried, and every write
+//!   detects that it is already done.
+//! - Requests never use the last connections: those are reserved for the loops, which would otherwise
+//!   block behind many clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,34 +29,35 @@ use super::{StoreClock, column};
 use crate::store::write_state::WriteState;
 use crate::tasks::store::{Hint, Result, StoreError};
 
-/// How often work is done again because other transactions came between.
+/// Maximum number of retries after conflicts with other transactions.
 const CLASHES: u32 = 20;
 
-/// For how long a write whose fate is not known is made again.
+/// How long a write with an unknown outcome is retried.
 const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 
-/// The pauses after which a read is made again whose connection was of no use. All of them may be stale at once.
+/// Delays before the retries of a read whose connection was unusable. All pooled connections may be stale
+/// at once.
 const READ_AGAIN: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(50), Duration::from_millis(100)];
 
-/// How long an answer may take before its connection is given up: the server gives up a statement before that.
+/// Timeout of a response, after which the connection is closed. The server's statement timeout is shorter.
 const ANSWER_WITHIN: Duration = STATEMENT_WITHIN.saturating_add(Duration::from_secs(5));
 
-/// Connections that requests leave to the loops.
+/// Returns the number of connections that are reserved for the loops.
 fn reserve(connections: usize) -> usize {
     (connections / 4).clamp(1, 4)
 }
 
-/// Who wants a connection.
+/// The priority class of a connection request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Door {
-    /// A client's request: there can be any number of them.
+    /// A client's request: their number is unlimited.
     Request,
-    /// The loops that act on tasks, or a change of a row, of which there are never many at once.
+    /// The loops that act on tasks, or a change of a row; few of them run at once.
     Loops,
 }
 
-/// The connections, and what work on them needs.
+/// The connection pool, and the state shared by all reads and writes.
 pub(super) struct Desk {
     pool: Pool,
     requests: Arc<Semaphore>,
@@ -63,37 +65,38 @@ pub(super) struct Desk {
     clock: StoreClock,
     schema: Arc<str>,
     pub(super) place: Place,
-    /// What was written that other processes may want to know.
+    /// Hints about writes, to be sent to other replicas.
     pub(super) wrote: Mail,
-    /// How the last writes went.
+    /// The outcome of the last writes.
     pub(super) state: WriteState,
 }
 
-/// One transaction that writes.
+/// One write transaction.
 #[async_trait]
 pub(super) trait Write: Send + Sync + 'static {
     type Done: Send + 'static;
 
-    /// Makes it, as a whole. `again` says that it was made before and nobody knows what came of that.
+    /// Executes the whole transaction. `again` is true if an earlier attempt has an unknown outcome.
     async fn write(&self, db: &Db, again: bool) -> Result<Self::Done, Fault>;
 
-    /// What other processes are told of it.
+    /// Returns the hint for other replicas.
     fn hint(&self, _done: &Self::Done) -> Option<Hint> {
         None
     }
 }
 
-/// One connection within one piece of work.
+/// One connection during one operation.
 pub(super) struct Db {
     client: Object,
-    /// The moment that counts as now, if it is not the database's own.
+    /// The current time, if it is not the database's own.
     pub(super) now: Option<i64>,
     schema: Arc<str>,
     /// True within a transaction of several statements.
     open: AtomicBool,
 }
 
-/// Advisory locks that a transaction takes, in the one order in which all take them, so that no two wait for each other.
+/// Advisory locks of a transaction. All transactions acquire locks in the same order, so that no two
+/// deadlock.
 #[derive(Default)]
 pub(super) struct Locks(Vec<i64>);
 
@@ -106,7 +109,7 @@ impl Locks {
     }
 }
 
-/// Takes locks in the order of the array.
+/// Acquires locks in the order of the array.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(name) FROM unnest($1::bigint[]) AS name";
 
 /// A parameter of a statement.
@@ -121,7 +124,7 @@ impl Desk {
         Self { pool, requests, turns, clock, schema, place, wrote, state }
     }
 
-    /// The rows of one statement that writes nothing.
+    /// Returns the rows of one read-only statement.
     pub(super) async fn read(&self, door: Door, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>> {
         let _permit = self.admit(door).await?;
         for pause in READ_AGAIN {
@@ -142,19 +145,19 @@ impl Desk {
         rows
     }
 
-    /// The moment that counts as now in statements: the first thing that each of them is handed.
+    /// Returns the current time for statements: the first parameter of each.
     pub(super) fn now(&self) -> Option<i64> {
         self.clock.given()
     }
 
-    /// Makes a write. If it is of one row, it waits for those of that row that were begun before.
+    /// Executes a write. A write of one row waits for earlier writes of that row.
     pub(super) async fn write<W: Write>(
         self: &Arc<Self>,
         door: Door,
         row: Option<&str>,
         work: W,
     ) -> Result<W::Done> {
-        // In this order, so that a row is never kept from the loops by a request that itself waits for a connection.
+        // In this order, so that a request that waits for a connection never blocks a row for the loops.
         let permit = self.admit(door).await?;
         let turn = match row {
             Some(row) => Some(self.turns.of(row).await),
@@ -186,7 +189,7 @@ impl Desk {
 
     async fn carry_out<W: Write>(&self, work: &W) -> Result<W::Done> {
         let since = Instant::now();
-        // Set once an attempt was cut off: from then on, it is not known that nothing was written.
+        // Set once an attempt was interrupted: from then on, something may have been written.
         let mut again = false;
         let mut clashes = 0;
         let mut pause = Duration::from_millis(20);
@@ -224,7 +227,7 @@ impl Desk {
         }
     }
 
-    /// One attempt. A connection on which it failed is closed, with whatever transaction is open on it.
+    /// Executes one attempt. On failure the connection is closed, together with an open transaction.
     async fn attempt<W: Write>(&self, work: &W, again: bool) -> Result<W::Done, Fault> {
         let db = self.connection().await?;
         let done = within(work.write(&db, again)).await;
@@ -244,35 +247,37 @@ async fn within<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fa
 }
 
 impl Db {
-    /// The rows of a statement. It is prepared when a connection first sees it.
+    /// Returns the rows of a statement. It is prepared on its first use per connection.
     pub(super) async fn all(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Fault> {
         let statement = self.client.prepare_cached(sql).await?;
         Ok(self.client.query(&statement, params).await?)
     }
 
-    /// The first of the rows.
+    /// Returns the first of the rows.
     pub(super) async fn first(&self, sql: &str, params: &[Param<'_>]) -> Result<Option<Row>, Fault> {
         Ok(self.all(sql, params).await?.into_iter().next())
     }
 
-    /// How many rows a statement wrote.
+    /// Returns how many rows a statement wrote.
     pub(super) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Fault> {
         let statement = self.client.prepare_cached(sql).await?;
         Ok(self.client.execute(&statement, params).await?)
     }
 
-    /// Begins a transaction that nobody else's is in the way of, and looks at something, all in one round trip.
+    /// Begins a transaction under locks and runs a first query, all in one round trip.
     ///
-    /// It waits until no other transaction has one of these locks, and keeps others from them until it has ended. What
-    /// they have committed is seen from then on: at READ COMMITTED each statement sees what was committed before it
-    /// began, this look begins after the locks are had, and a transaction is seen before its locks are given back.
+    /// It waits until no other transaction has one of these locks, and keeps them until it ends. Everything
+    /// that those transactions committed is visible from then on. At READ COMMITTED each statement sees
+    /// what was committed before it began. This query begins after the locks are acquired, and a commit is
+    /// visible before its locks are released.
     pub(super) async fn begin(
         &self,
         locks: Locks,
         look: &str,
         params: &[Param<'_>],
     ) -> Result<Option<Row>, Fault> {
-        // Prepared before anything is sent, so that the three are sent in this order, which is that of `join!`.
+        // Prepared before anything is sent, so that the three are sent in this order, which is that of
+        // `join!`.
         let lock = self.client.prepare_cached(LOCK).await?;
         let look = self.client.prepare_cached(look).await?;
         self.open.store(true, Ordering::Relaxed);
@@ -287,8 +292,8 @@ impl Db {
         Ok(rows?.into_iter().next())
     }
 
-    /// The last statement of a transaction and its commit, in one round trip; the rows that it gives. If the
-    /// statement fails, nothing is committed.
+    /// Executes the last statement of a transaction and its commit, in one round trip, and returns the
+    /// statement's rows. If the statement fails, nothing is committed.
     pub(super) async fn finish(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Fault> {
         let statement = self.client.prepare_cached(sql).await?;
         let (rows, committed) =
@@ -299,24 +304,24 @@ impl Db {
         Ok(rows)
     }
 
-    /// Ends a transaction that wrote nothing.
+    /// Rolls back a transaction that wrote nothing.
     pub(super) async fn leave(&self) -> Result<(), Fault> {
         self.client.batch_execute("ROLLBACK").await?;
         self.open.store(false, Ordering::Relaxed);
         Ok(())
     }
 
-    /// The schema that all of it is in.
+    /// Returns the name of the schema.
     pub(super) fn schema(&self) -> &str {
         &self.schema
     }
 
-    /// The locks for these names of a kind.
+    /// Returns the locks for these names of a kind.
     pub(super) fn locks<'n>(&self, kind: &str, names: impl IntoIterator<Item = &'n str>) -> Locks {
         Locks::default().and(&self.schema, kind, names)
     }
 
-    /// These locks, and those for more names.
+    /// Adds the locks for more names.
     pub(super) fn more_locks<'n>(
         &self,
         locks: Locks,
@@ -326,7 +331,7 @@ impl Db {
         locks.and(&self.schema, kind, names)
     }
 
-    /// Closes the connection, in place of giving it back.
+    /// Closes the connection instead of returning it to the pool.
     fn discard(self) {
         drop(Object::take(self.client));
     }

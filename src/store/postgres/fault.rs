@@ -1,5 +1,5 @@
-//! What can go wrong with the database, said so that whoever runs the server knows what to do, and what may be done
-//! about it here. A message of the database is passed on, its detail never: that may repeat what is in a row.
+//! Database errors: their classification for retries, and messages with a fix for the operator. A message
+//! of the database is passed on, but never its detail: that may repeat the content of a row.
 
 use std::error::Error as _;
 use std::fmt::Display;
@@ -11,22 +11,22 @@ use tokio_postgres::error::SqlState;
 use super::place::STATEMENT_WITHIN;
 use crate::tasks::store::StoreError;
 
-/// A failure inside one piece of work, before it is known which database it happened to.
+/// A failure of one operation, without the name of the database.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The database, or the way there.
+    /// The database or the connection to it failed.
     Sql(Error),
-    /// No connection can be had, so that nothing was sent.
+    /// No connection could be opened, so that nothing was sent.
     Connect(Error),
-    /// All connections were in use for this long.
+    /// All connections were in use until the timeout.
     Busy,
-    /// No answer came in time.
+    /// No response arrived before the timeout.
     Silent,
-    /// No connection was made in time, so that nothing was sent.
+    /// No connection was opened before the timeout, so that nothing was sent.
     Unmade,
-    /// Something that trying again will not mend.
+    /// A failure that a retry does not fix.
     Row(String),
-    /// One row is there and cannot be understood; the others can.
+    /// One row exists but is unreadable; other rows are not affected.
     Unreadable(String),
 }
 
@@ -49,18 +49,19 @@ impl From<PoolError> for Fault {
 }
 
 impl Fault {
-    /// True if the database undid the transaction because of others: it can be made again at once.
+    /// Returns true if the database rolled back the transaction because of others: it can be retried
+    /// immediately.
     pub(super) fn is_clash(&self) -> bool {
         let clashes = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
         matches!(self, Fault::Sql(error) if error.code().is_some_and(|code| clashes.contains(code)))
     }
 
-    /// True if the connection is of no use any more, and nobody knows how far the work on it came.
+    /// Returns true if the connection is unusable, and the progress of its work is unknown.
     pub(super) fn is_lost(&self) -> bool {
         match self {
             Fault::Silent => true,
             Fault::Unmade | Fault::Busy | Fault::Row(_) | Fault::Unreadable(_) => false,
-            // Cut off before it could be used: somebody ends connections one by one.
+            // Closed before use: an administrator terminates connections one by one.
             Fault::Connect(error) => error.code() == Some(&SqlState::ADMIN_SHUTDOWN) || error.is_closed(),
             Fault::Sql(error) => match error.code() {
                 Some(code) => is_going(code),
@@ -69,7 +70,8 @@ impl Fault {
         }
     }
 
-    /// If other writes fail as well: why, in fixed words. `None` if it is this work's own failure.
+    /// Returns the reason, as fixed text, if other writes fail as well; `None` if the failure is specific
+    /// to this operation.
     pub(super) fn stops_writes(&self) -> Option<&'static str> {
         match self {
             Fault::Silent | Fault::Unmade | Fault::Connect(_) => Some("the database cannot be reached"),
@@ -85,7 +87,7 @@ impl Fault {
         }
     }
 
-    /// True if there is a row already where one was to be added.
+    /// Returns true if the row to be added already exists.
     pub(super) fn is_there_already(&self, constraint: &str) -> bool {
         let Fault::Sql(error) = self else { return false };
         error.as_db_error().is_some_and(|error| {
@@ -93,7 +95,7 @@ impl Fault {
         })
     }
 
-    /// The failure with the database's name and what to do about it.
+    /// Converts the failure into an error with the database's name and the fix.
     pub(super) fn at(self, place: &impl Display) -> StoreError {
         let error = match self {
             Fault::Row(what) => return StoreError::Broken(format!("{place}: {what}")),
@@ -155,8 +157,8 @@ impl Fault {
                      start the server again"
                 ))
             }
-            // Resources (53), an operator (57), the system (58), a lock that was not had (55), connections (08), and a
-            // server that only reads (25006): they come back.
+            // Transient classes: resources (53), operator intervention (57), system errors (58),
+            // unavailable locks (55), connections (08), rollbacks (40), and a read-only server (25006).
             _ if ["53", "57", "58", "55", "08", "40", "25"].contains(&&code.code()[..2]) => {
                 unavailable(said.to_owned())
             }
@@ -165,7 +167,7 @@ impl Fault {
     }
 }
 
-/// The database ends this connection, or has become one that only reads.
+/// Returns true if the database closes this connection, or has become read-only.
 fn is_going(code: &SqlState) -> bool {
     let going = [
         SqlState::ADMIN_SHUTDOWN,
@@ -185,11 +187,11 @@ fn is_io(error: &Error) -> bool {
         }
         source = cause.source();
     }
-    // Its own time limits have no cause.
+    // The driver's own timeouts have no cause.
     error.to_string().contains("timeout")
 }
 
-/// An error with all its causes: none of them repeats another.
+/// Formats an error with all its causes: none of them repeats another.
 fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,5 +1,6 @@
-//! [`Groups`] over PostgreSQL. A group's lease is one row, and who has it is decided by one statement that compares and
-//! sets: of two that want it, the second waits for the first, looks at the row again, and finds it taken.
+//! [`Groups`] over PostgreSQL. A group's lease is one row, and one compare-and-set statement decides who
+//! gets it. If two replicas want it, the second waits for the first, reads the row again, and finds it
+//! leased.
 
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use crate::tasks::task::TaskId;
 impl Groups for PostgresStore {
     async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
         let told = |fault: Fault| fault.at(&self.desk.place);
-        // Most calls find everything as it was, and write nothing. Renewed when a third of it has passed, so that an
-        // idle server writes three times per lease at most.
+        // Most calls find no change and write nothing. A lease is renewed after a third of its duration, so
+        // that an idle server writes at most three times per lease.
         let low = millis(lease * 2 / 3);
         let (backends, identities) = columns_of(served);
         let names: Vec<_> = served.iter().map(|s| column::text(&s.lease_name()).into_owned()).collect();
@@ -69,8 +70,8 @@ impl Groups for PostgresStore {
     }
 }
 
-/// The groups of connected backends ($4, $5) that have open jobs, and the names of their leases ($6). Goes from group to
-/// group in the index, and along one only past jobs of another engine.
+/// The groups of connected backends ($4, $5) with open jobs, and the names of their leases ($6). It walks
+/// from group to group in the index; within a group it skips only jobs of another engine.
 macro_rules! open_groups {
     () => {
         "WITH RECURSIVE served AS (SELECT * FROM unnest($4::text[], $5::text[], $6::text[])
@@ -90,8 +91,9 @@ macro_rules! open_groups {
     };
 }
 
-/// The groups that have open jobs, and those that the holder has: whether it has each, and whether anything must be written
-/// about it. That is so where an open one is free or its lease runs low, and where the holder has one that is not open.
+/// The groups with open jobs, and those leased by the holder. For each: whether the holder has the lease,
+/// and whether something must be written. That is the case if an open group is free or its lease is about
+/// to expire, or if the holder has a group without open jobs.
 const SETTLED: &str = concat!(
     open_groups!(),
     " SELECT open.backend, open.grp, COALESCE(groups.holder = $2, false) AS mine,
@@ -104,7 +106,7 @@ const SETTLED: &str = concat!(
       ORDER BY open.backend, open.grp"
 );
 
-/// Leases what is free, renews what is the holder's, and lets go of what is not open any more.
+/// Leases free groups, renews the holder's leases, and releases groups without open jobs.
 const HOLD: &str = concat!(
     open_groups!(),
     ", gone AS (DELETE FROM groups WHERE (holder = $2 OR until <= moment($1))
@@ -118,7 +120,7 @@ const HOLD: &str = concat!(
       SELECT open.backend, open.grp FROM taken JOIN open USING (name, grp)"
 );
 
-/// What the holder has, if nothing needs to be written.
+/// Returns the holder's groups, if nothing needs to be written.
 fn settled(rows: &[Row]) -> Result<Option<Vec<Group>>, Fault> {
     let mut held = Vec::new();
     for row in rows {
@@ -174,8 +176,8 @@ struct LetGo {
     rows: bool,
 }
 
-/// It is told in the same transaction, for once: a process that lets go is about to end, and may not live to tell it
-/// later.
+/// Notifies in the same transaction, as an exception: a process that releases its leases is about to end,
+/// and may not survive to notify later.
 #[async_trait]
 impl Write for LetGo {
     type Done = ();

@@ -1,10 +1,11 @@
-//! [`Hints`] over LISTEN and NOTIFY, on a connection of its own. Everything here may be lost, and is made up for by the
-//! ticks of the loops and, for clients that wait, by a guess that something was written: seldom while this is heard, and
-//! often while it is not.
+//! [`Hints`] over LISTEN and NOTIFY, on a connection of its own. Every hint may be lost. The ticks of the
+//! loops make up for that, and for waiting clients a periodic hint that something may have changed: rarely
+//! while notifications arrive, and often while they do not.
 //!
-//! Writes do not notify in their own transactions: the database would make their commits wait for each other. What was
-//! written within a moment is told together, after it. A message names what it is about, so that nobody looks at what is
-//! not his; an empty one, as replicas of older versions send it, may be about anything.
+//! Writes do not notify in their own transactions, because the database would serialize their commits. The
+//! hints of a short interval are sent together afterwards. A message names its tasks or sessions, so that
+//! no replica reads unrelated rows. An empty message, which replicas of older versions send, may be about
+//! anything.
 
 use std::collections::HashSet;
 use std::future::poll_fn;
@@ -26,27 +27,27 @@ use super::place::CONNECT_WITHIN;
 use crate::tasks::store::{Hint, Hints};
 use crate::tasks::task::TaskId;
 
-/// The shortest time between two messages of one process.
+/// Minimum interval between two messages of one process.
 const GAP: Duration = Duration::from_millis(50);
 
-/// How often a connection on which nothing is said is tried.
+/// Interval of keep-alive queries on an idle connection.
 const LIFE_SIGN: Duration = Duration::from_secs(30);
 
-/// The first and the longest pause before a broken connection is made again.
+/// The first and the longest delay before a broken connection is reopened.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
-/// How often it is taken for possible that others wrote: while nobody hears of it, and while it is heard, but others may
-/// have nothing to tell it on.
+/// Interval of hints that others may have written: without a notification connection (`UNHEARD`), and with
+/// one (`HEARD`), since other replicas may be unable to notify.
 const UNHEARD: Duration = Duration::from_secs(1);
 const HEARD: Duration = Duration::from_secs(30);
 
-/// The most bytes of one message: the database takes less than 8,000.
+/// Maximum size of one message, in bytes: the database accepts less than 8,000.
 const MOST_BYTES: usize = 7_900;
 
-/// So many hints that nobody has taken are too many: then they become one that may be about anything.
+/// Maximum number of pending hints: beyond it, they are replaced by one that may be about anything.
 const MOST_WAITING: usize = 2_000;
 
-/// Hints on their way.
+/// Pending hints.
 #[derive(Default)]
 pub(super) struct Mail {
     waiting: Mutex<HashSet<Hint>>,
@@ -54,7 +55,7 @@ pub(super) struct Mail {
 }
 
 impl Mail {
-    /// Puts one in.
+    /// Adds a hint.
     pub(super) fn put(&self, hint: Hint) {
         let mut waiting = self.waiting.lock();
         if waiting.len() >= MOST_WAITING {
@@ -66,7 +67,7 @@ impl Mail {
         self.filled.notify_one();
     }
 
-    /// Waits until there are some, and takes all. Dropped while it waits, it loses none.
+    /// Waits until there are hints, and takes all. It loses none if it is dropped while it waits.
     pub(super) async fn take(&self) -> Vec<Hint> {
         loop {
             let hints = std::mem::take(&mut *self.waiting.lock());
@@ -78,20 +79,20 @@ impl Mail {
     }
 }
 
-/// What others are told of a task that was written.
+/// Returns the hint for a task that was written.
 pub(super) fn of_task(id: &str, session: Option<&String>) -> Hint {
     Hint::Task { id: TaskId::from_wire(id), session: session.cloned() }
 }
 
-/// A hint as it is sent: a task and its session, or one of both.
+/// A hint as it is sent: a task with its session, or one of the two.
 type Sent = (Option<String>, Option<String>);
 
-/// These hints as messages.
+/// Encodes hints as messages.
 fn messages(hints: Vec<Hint>) -> Vec<String> {
     let (mut messages, mut all) = (Vec::new(), String::new());
     for hint in hints {
         let sent: Sent = match hint {
-            // Whoever looks at everything need not be told of parts.
+            // A replica that reads everything needs no details.
             Hint::Anything => return vec![String::new()],
             Hint::Task { id, session } => (Some(id.as_str().to_owned()), session),
             Hint::Session(session) => (None, Some(session)),
@@ -106,7 +107,7 @@ fn messages(hints: Vec<Hint>) -> Vec<String> {
     messages
 }
 
-/// The hints in a message.
+/// Decodes the hints of a message.
 fn hints(message: &str) -> Vec<Hint> {
     let sent = serde_json::Deserializer::from_str(message).into_iter::<Sent>();
     let hints: Result<Vec<Hint>, _> = sent
@@ -135,7 +136,7 @@ impl Hints for PostgresStore {
     }
 }
 
-/// Listens and tells for as long as the store is there.
+/// Receives and sends hints for as long as the store exists.
 pub(super) async fn run(desk: Arc<Desk>, connector: Connector, heard: Arc<Mail>) {
     let mut pause = PAUSES.0;
     let mut told = false;
@@ -154,7 +155,7 @@ pub(super) async fn run(desk: Arc<Desk>, connector: Connector, heard: Arc<Mail>)
     }
 }
 
-/// Says again and again that others may have written, as long as the database can be asked what.
+/// Repeatedly adds a hint that others may have written, while the database can be reached.
 async fn guess(desk: &Desk, heard: &Mail) {
     loop {
         sleep(UNHEARD).await;
@@ -164,7 +165,7 @@ async fn guess(desk: &Desk, heard: &Mail) {
     }
 }
 
-/// One connection, until it breaks.
+/// Uses one connection until it breaks.
 async fn session(desk: &Desk, connector: &Connector, heard: &Mail, connected: &mut bool) -> Fault {
     let (client, mut connection) = match connector.config.connect(connector.tls.clone()).await {
         Ok(made) => made,
@@ -174,7 +175,7 @@ async fn session(desk: &Desk, connector: &Connector, heard: &Mail, connected: &m
     let listening = async {
         loop {
             match poll_fn(|context| connection.poll_message(context)).await {
-                // What this process wrote itself is no news to it.
+                // This process already knows its own writes.
                 Some(Ok(AsyncMessage::Notification(note)))
                     if note.process_id() != own.load(Ordering::Relaxed) =>
                 {
@@ -192,12 +193,12 @@ async fn session(desk: &Desk, connector: &Connector, heard: &Mail, connected: &m
             Err(fault) => return fault,
         }
         *connected = true;
-        // Something may have been written while nobody listened.
+        // Something may have been written before LISTEN took effect.
         heard.put(Hint::Anything);
         loop {
             let said = tell(&client, desk).await;
             if let Err(fault) = said {
-                // What was to be told is told when there is another connection.
+                // The lost hints are replaced by one that is sent on the next connection.
                 desk.wrote.put(Hint::Anything);
                 return fault;
             }
@@ -216,7 +217,7 @@ async fn session(desk: &Desk, connector: &Connector, heard: &Mail, connected: &m
     }
 }
 
-/// Begins to listen; gives the number by which the database knows this connection.
+/// Starts to listen; returns the backend process id of this connection.
 async fn listen(client: &Client, schema: &str) -> Result<i32, Fault> {
     let begun = async {
         client.batch_execute(&format!("LISTEN \"{}\"", channel(schema))).await?;
@@ -225,7 +226,7 @@ async fn listen(client: &Client, schema: &str) -> Result<i32, Fault> {
     Ok(timeout(CONNECT_WITHIN, begun).await.map_err(|_| Fault::Silent)??)
 }
 
-/// Waits for something to tell, and tells it.
+/// Waits for hints and sends them.
 async fn tell(client: &Client, desk: &Desk) -> Result<(), Fault> {
     let wrote = timeout(LIFE_SIGN, desk.wrote.take()).await;
     let said = async {
@@ -242,7 +243,7 @@ async fn tell(client: &Client, desk: &Desk) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Where the processes over one schema of a database talk.
+/// Returns the channel of the replicas of one schema.
 fn channel(schema: &str) -> String {
     format!("taskbridge.{schema}")
 }

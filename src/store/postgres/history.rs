@@ -42,7 +42,7 @@ struct Forget {
     limit: i64,
 }
 
-/// Entries that another process is deleting are passed over.
+/// Entries that another process is deleting are skipped.
 #[async_trait]
 impl Write for Forget {
     type Done = usize;

@@ -1,4 +1,4 @@
-//! Everything that another store held, put into a schema that holds nothing, in one transaction.
+//! Imports the whole content of another store into an empty schema, in one transaction.
 
 use futures_util::future::try_join_all;
 use tokio_postgres::types::ToSql;
@@ -12,21 +12,21 @@ use crate::store::copy::{COPY, Cell, Copied, Kind, TABLES, Table};
 use crate::store::sqlite::Source;
 use crate::tasks::store::Result;
 
-/// A schema that takes what another store held.
+/// A schema to import into.
 pub(in crate::store) struct Target {
     client: Client,
     _driver: Driver,
     place: Place,
 }
 
-/// All of it, not committed yet.
+/// The complete import before its commit.
 pub(in crate::store) struct Filled<'t> {
     tx: Transaction<'t>,
     copied: Copied,
     place: &'t Place,
 }
 
-/// What a schema holds.
+/// The content of a schema.
 enum Holds {
     Nothing,
     ThisCopy,
@@ -34,7 +34,7 @@ enum Holds {
 }
 
 impl Target {
-    /// Connects.
+    /// Connects to the database.
     ///
     /// # Errors
     /// If the database cannot be used.
@@ -44,10 +44,10 @@ impl Target {
         Ok(Self { client, _driver: driver, place: place.clone() })
     }
 
-    /// Writes all of it, a page at a time; `None` if the schema holds this very copy.
+    /// Writes the whole content page by page; `None` if the schema already contains this copy.
     ///
     /// # Errors
-    /// If the schema holds something else, or one of the stores cannot be used; nothing was written then.
+    /// If the schema contains other data, or if one of the stores cannot be used; nothing was written then.
     pub(in crate::store) async fn fill(&mut self, source: &Source, copy: &str) -> Result<Option<Filled<'_>>> {
         let place = &self.place;
         let tx = begin(&mut self.client).await.map_err(|fault| fault.at(place))?;
@@ -81,7 +81,7 @@ impl Target {
         Ok(Some(Filled { tx, copied, place }))
     }
 
-    /// Has the database count what is there, for its plans.
+    /// Updates the database's statistics for its query plans.
     ///
     /// # Errors
     /// If the database cannot be used.
@@ -91,10 +91,10 @@ impl Target {
 }
 
 impl Filled<'_> {
-    /// Commits it.
+    /// Commits the import.
     ///
     /// # Errors
-    /// If the database cannot be used; nobody knows then whether it is there.
+    /// If the database cannot be used; it is then unknown whether the import was committed.
     pub(in crate::store) async fn commit(self) -> Result<Copied> {
         self.tx.commit().await.map_err(|error| Fault::from(error).at(self.place))?;
         Ok(self.copied)
@@ -105,7 +105,7 @@ async fn begin(client: &mut Client) -> Result<Transaction<'_>, Fault> {
     let tx = client.transaction().await?;
     tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0")
         .await?;
-    // No server writes into it until this has ended.
+    // No server can write into the tables until this transaction ends.
     let names: Vec<&str> = TABLES.iter().map(|table| table.name).collect();
     tx.batch_execute(&format!("LOCK TABLE {} IN EXCLUSIVE MODE", names.join(", "))).await?;
     Ok(tx)
@@ -116,7 +116,7 @@ async fn holds(tx: &Transaction<'_>, copy: &str) -> Result<Holds, Fault> {
     if tx.query_one(known, &[&COPY, &copy]).await?.try_get(0)? {
         return Ok(Holds::ThisCopy);
     }
-    // A server that was started has made a key at least. Facts alone are nothing that could be lost.
+    // A server that was started has created at least a key. Facts alone are no data that could be lost.
     let names = TABLES.iter().map(|table| table.name).filter(|name| *name != "facts");
     let rows: Vec<String> = names.map(|name| format!("EXISTS (SELECT 1 FROM {name})")).collect();
     let is_used = tx.query_one(&format!("SELECT {}", rows.join(" OR ")), &[]).await?.try_get(0)?;
@@ -133,7 +133,7 @@ async fn insert(tx: &Transaction<'_>, table: &Table, page: &[Vec<Cell>]) -> Resu
     let values: Vec<String> = (1..=columns.len()).map(|n| format!("${n}")).collect();
     let sql = format!("INSERT INTO {} ({}) VALUES ({})", table.name, columns.join(", "), values.join(", "));
     let statement = &tx.prepare(&sql).await?;
-    // Sent in this order, and so numbered in it.
+    // Sent in this order, and therefore numbered in it.
     try_join_all(page.iter().map(|row| async move {
         let values: Vec<_> =
             table.columns.iter().zip(row).map(|((_, kind), cell)| value(*kind, cell)).collect();
@@ -144,7 +144,7 @@ async fn insert(tx: &Transaction<'_>, table: &Table, page: &[Vec<Cell>]) -> Resu
     Ok(())
 }
 
-/// The value as it is kept here.
+/// Converts a value to its storage type.
 fn value(kind: Kind, cell: &Cell) -> Box<dyn ToSql + Sync> {
     let number = if let Cell::Number(number) = cell { Some(*number) } else { None };
     let text = if let Cell::Text(text) = cell { Some(text.as_str()) } else { None };

@@ -1,9 +1,10 @@
-//! Adding a row: the checks and the write are one transaction, so that of two equal calls one finds the other's row.
+//! Adds a row. The checks and the write are one transaction, so that of two equal calls one finds the
+//! other's row.
 //!
-//! What a new row depends on has names: its idempotency key, and the slots that it takes. Every transaction that would
-//! make a row of a key, or take a slot, has the lock of that name while it looks and until it has committed, so that
-//! it sees all that others with that name have done. Rows that free a slot, or begin to wait for one, take no lock:
-//! whoever has not seen them yet acts as if it had come before them, which it might have.
+//! A new row depends on names: its idempotency key, and the slots that it takes. Every transaction that
+//! creates a row for a key, or takes a slot, has the lock of that name from its check until its commit. So
+//! it sees all earlier transactions with that name. Rows that free a slot, or start to queue for one, take
+//! no lock: a transaction that does not see them yet acts as if it had come first, which was possible.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
@@ -32,7 +33,7 @@ impl Write for Wish {
         }
         let seen = look(db, self).await?;
         let found = if seen.try_get(9)? && again {
-            // Made by the attempt whose answer was lost.
+            // Written by the attempt whose response was lost.
             Found::Nothing
         } else if let Some(found) = serves(&seen, self)? {
             found
@@ -41,7 +42,7 @@ impl Write for Wish {
             return Ok(Found::Nothing);
         };
         if let (Found::Abandoned(task), Some(once)) = (&found, &self.once) {
-            // The call's key stands for the task that serves it, as it would for one of its own.
+            // The call's key then refers to the existing task, as it would to a new one.
             let (scope, key) = (column::key(&once.scope), column::key(&once.key));
             let params: [Param<'_>; 4] =
                 [&scope, &key, &column::text(&once.digest), &column::text(task.id.as_str())];
@@ -57,7 +58,7 @@ impl Write for Wish {
     }
 }
 
-/// All that an insert must know, in the columns of one row.
+/// All checks of an insert, in the columns of one row.
 const LOOK: &str = "
     SELECT known.version, known.body, known.n, known.digest, left_over.version, left_over.body, left_over.n,
            (SELECT place FROM unnest($8::text[], $9::bigint[]) WITH ORDINALITY AS limits (slot, most, place)
@@ -82,7 +83,7 @@ const LOOK: &str = "
             AND expires_at > moment($1) AND $7
         ORDER BY created_at DESC, id DESC LIMIT 1) AS left_over ON true";
 
-/// The row goes in with its slots and its key. A key that stood for an expired row stands for this one from now on.
+/// The row is written with its slots and its key. A key of an expired row is reassigned to this one.
 macro_rules! insert {
     ($more:literal) => {
         concat!(
@@ -109,7 +110,7 @@ macro_rules! insert {
 
 pub(super) const INSERT: &str = insert!("");
 
-/// The same, with what is owed to receivers.
+/// The same, with the notices to send.
 const INSERT_OWING: &str = insert!(
     ", owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
                 SELECT n.id, n.receiver, n.since, moment($1), n.body
@@ -117,7 +118,7 @@ const INSERT_OWING: &str = insert!(
                 ON CONFLICT DO NOTHING)"
 );
 
-/// The statement for this row, and what goes with it.
+/// Returns the statement for this row, and its notices.
 fn statement(wish: &Wish) -> (&'static str, Option<Owing>) {
     match wish.notices.as_slice() {
         [] => (INSERT, None),
@@ -125,13 +126,13 @@ fn statement(wish: &Wish) -> (&'static str, Option<Owing>) {
     }
 }
 
-/// Notes which row an idempotency key stands for, unless that row was deleted meanwhile.
+/// Records the row of an idempotency key, unless that row was deleted in the meantime.
 const NOTE_KEY: &str = "
     INSERT INTO once (scope, key, digest, task)
     SELECT $1, $2, $3, id FROM tasks WHERE id = $4 FOR KEY SHARE
     ON CONFLICT (scope, key) DO UPDATE SET digest = excluded.digest, task = excluded.task";
 
-/// Begins the transaction and looks.
+/// Begins the transaction and runs the checks.
 async fn look(db: &Db, wish: &Wish) -> Result<Row, Fault> {
     let (scope, key) =
         wish.once.as_ref().map(|once| (column::key(&once.scope), column::key(&once.key))).unzip();
@@ -159,18 +160,18 @@ async fn look(db: &Db, wish: &Wish) -> Result<Row, Fault> {
     seen.ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()))
 }
 
-/// The locks of slots that a row is about to take.
+/// Returns the locks of slots that a row is about to take.
 pub(super) fn lock_slots(db: &Db, locks: Locks, slots: &[String], limits: &[SlotLimit]) -> Locks {
     let names = slots.iter().chain(limits.iter().map(|limit| &limit.slot));
     db.more_locks(locks, "slot", names.map(String::as_str))
 }
 
-/// Limits as two arrays of the same length.
+/// Returns limits as two arrays of the same length.
 pub(super) fn limits(limits: &[SlotLimit]) -> (Vec<String>, Vec<i64>) {
     limits.iter().map(|limit| (column::key(&limit.slot).into_owned(), i64::from(limit.limit))).unzip()
 }
 
-/// What serves as well as a new row, or keeps it from being made.
+/// Returns the existing row that replaces the new one, or the reason why the new row is refused.
 fn serves(seen: &Row, wish: &Wish) -> Result<Option<Found>, Fault> {
     if let Some(known) = seen.try_get::<_, Option<&str>>(3)? {
         let same = wish.once.as_ref().is_some_and(|once| column::text(&once.digest) == known);
@@ -190,7 +191,7 @@ fn serves(seen: &Row, wish: &Wish) -> Result<Option<Found>, Fault> {
     Ok((takes && (full.is_some() || somebody_waits)).then_some(Found::NoSlot { full: slot }))
 }
 
-/// What is bound to [`INSERT`].
+/// The parameters of [`INSERT`].
 pub(super) struct Columns<'w> {
     wish: &'w Wish,
     texts: Texts<'w>,
@@ -222,7 +223,7 @@ struct Texts<'w> {
 }
 
 impl<'w> Columns<'w> {
-    /// Those of a row with this version.
+    /// Creates the parameters of a row with this version.
     pub(super) fn of(wish: &'w Wish, version: i64) -> Self {
         let row = &wish.row;
         let once = wish.once.as_ref();
@@ -258,7 +259,7 @@ impl<'w> Columns<'w> {
         params
     }
 
-    /// The parameters, with what counts as now.
+    /// Returns the parameters, with the current time first.
     pub(super) fn params<'p>(&'p self, now: &'p Option<i64>) -> [Param<'p>; 28] {
         let (row, texts) = (&self.wish.row, &self.texts);
         [

@@ -1,14 +1,15 @@
-//! The store in a schema of a PostgreSQL database. Any number of processes on any machines can use it at once.
+//! The store in a schema of a PostgreSQL database. Any number of processes on any machines can use it at
+//! once.
 //!
-//! - `place`: what the config says of it. `connect`: connections and their pool. `desk`: how reads and writes are made,
-//!   and made again; `turns`: in which order.
-//! - `schema`: what is in the database, by version. `row`: how a row becomes a task; `column`: how text is kept.
-//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`: the traits of
-//!   [`crate::tasks::store`].
-//! - `hints`: what other processes wrote. `import`: what another store held.
+//! - `place`: the connection settings. `connect`: connections and their pool. `desk`: executes and
+//!   retries reads and writes; `turns`: their order.
+//! - `schema`: the schema by version. `row`: converts a row into a task; `column`: encodes text.
+//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`:
+//!   the traits of [`crate::tasks::store`].
+//! - `hints`: writes of other processes. `import`: the import of another store.
 //!
-//! Everything runs at READ COMMITTED. What must be exact between processes is so by one statement that compares and
-//! sets, or by a lock that is taken before the look that it depends on; each place says by which.
+//! Everything runs at READ COMMITTED. Exactness between processes comes from one compare-and-set statement,
+//! or from a lock that is taken before the dependent read; each place names which.
 
 mod audit;
 mod claim;
@@ -50,17 +51,17 @@ use self::hints::Mail;
 use crate::clock::Clock;
 use crate::tasks::store::Result;
 
-/// What a store takes the time from.
+/// The time source of a store.
 #[derive(Clone)]
 pub enum StoreClock {
-    /// The database: all processes over it agree, whatever their own clocks say.
+    /// The database: all processes agree, regardless of their own clocks.
     Database,
-    /// A clock that a test moves.
+    /// A clock that a test controls.
     Given(Arc<dyn Clock>),
 }
 
 impl StoreClock {
-    /// The time in the unit of the columns, unless the database has it.
+    /// Returns the time in the unit of the columns, or `None` to use the database's.
     fn given(&self) -> Option<i64> {
         match self {
             StoreClock::Database => None,
@@ -72,17 +73,17 @@ impl StoreClock {
 /// A store in a schema of a PostgreSQL database.
 pub struct PostgresStore {
     desk: Arc<Desk>,
-    /// What other processes wrote.
+    /// Hints about writes of other processes.
     heard: Arc<Mail>,
     hints: JoinHandle<()>,
 }
 
 impl PostgresStore {
-    /// Connects, and brings the schema up to date unless the place says that somebody does that by hand.
+    /// Connects, and migrates the schema unless the settings leave that to the operator.
     ///
     /// # Errors
-    /// `Unavailable` if the database cannot be reached or does not let us in; `Broken` if the schema is another
-    /// program's, a newer version's, or out of date. The text says what to do.
+    /// `Unavailable` if the database cannot be reached or refuses the connection; `Broken` if the schema
+    /// belongs to another program or a newer version, or is out of date. The text names the fix.
     pub async fn open(place: Place, clock: StoreClock) -> Result<Self> {
         let connector = Connector::to(&place)?;
         prepare(&connector, &place).await.map_err(|fault| fault.at(&place))?;
@@ -100,7 +101,7 @@ impl Drop for PostgresStore {
     }
 }
 
-/// Brings the schema of a place up to date.
+/// Migrates the schema to the newest version.
 ///
 /// # Errors
 /// As [`PostgresStore::open`].
@@ -114,7 +115,7 @@ pub async fn migrate(place: &Place) -> Result<Migrated> {
     migrated.await.map_err(|fault| fault.at(place))
 }
 
-/// Looks at the server and the schema before the store is used.
+/// Checks the server and the schema before the store is used.
 async fn prepare(connector: &Connector, place: &Place) -> Result<(), Fault> {
     let (mut client, _driver) = connector.client().await?;
     schema::inspect(&client).await?;
@@ -129,7 +130,7 @@ async fn prepare(connector: &Connector, place: &Place) -> Result<(), Fault> {
     if version.is_current()? { Ok(()) } else { Err(schema::out_of_date(version)) }
 }
 
-/// Ends what it was made for when it goes away.
+/// Aborts its task when it is dropped.
 struct Driver(JoinHandle<()>);
 
 impl Drop for Driver {
@@ -139,19 +140,19 @@ impl Drop for Driver {
 }
 
 impl Connector {
-    /// One connection, for as long as its driver is kept.
+    /// Opens one connection, which lives as long as its driver.
     async fn client(&self) -> Result<(Client, Driver), Fault> {
         let (client, connection) = self.config.connect(self.tls.clone()).await.map_err(Fault::Connect)?;
         let driver = spawn(async {
-            // What breaks the connection is told to whoever uses it.
+            // The user of the connection gets the error.
             let _ = connection.await;
         });
         Ok((client, Driver(driver)))
     }
 }
 
-/// A write must be done as a whole although whoever asked for it goes away, and a connection must be driven: the one
-/// place of this store that spawns.
+/// Spawns a task: a write must complete even if its caller is dropped, and a connection must be driven.
+/// This is the only function of this store that spawns.
 #[expect(clippy::disallowed_methods, reason = "work here outlives the call that asked for it")]
 fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     tokio::spawn(work)

@@ -33,7 +33,7 @@ struct Record {
     took: i64,
 }
 
-/// What is known is read under the tool's lock, so that of two durations none is lost.
+/// Known durations are read under the tool's lock, so that no concurrent one is lost.
 #[async_trait]
 impl Write for Record {
     type Done = ();
@@ -62,7 +62,8 @@ impl Keys for PostgresStore {
 
 struct SealKey([u8; 32]);
 
-/// Of two that bring one, the second waits for the first and leaves its key alone; the second statement sees it.
+/// If two processes propose a key, the second waits for the first and keeps its key; the second statement
+/// reads it.
 #[async_trait]
 impl Write for SealKey {
     type Done = [u8; 32];
@@ -159,7 +160,7 @@ struct ReplaceFact {
 impl Write for ReplaceFact {
     type Done = bool;
 
-    /// Where it is tried again, its own value may be there already.
+    /// On a retry, its own value may already be stored.
     async fn write(&self, db: &Db, again: bool) -> Result<bool, Fault> {
         let Self { name, before, value } = self;
         let changed = match before {

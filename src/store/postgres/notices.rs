@@ -1,5 +1,5 @@
-//! [`Notices`] over PostgreSQL. Who sends a notice is decided by one statement: it moves the moment at which the notice is
-//! due, and passes over what another has under its hands.
+//! [`Notices`] over PostgreSQL. One statement decides who sends a notice: it moves the notice's due time,
+//! and skips rows that another process has locked.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Notices for PostgresStore {
     }
 }
 
-/// Notices as columns of arrays of the same length.
+/// Notices as arrays of columns, all of the same length.
 pub(super) struct Owing {
     ids: Vec<String>,
     receivers: Vec<String>,

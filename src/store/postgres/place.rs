@@ -1,5 +1,5 @@
-//! Where a database is and how it is used: what the config says, checked without connecting. Passwords are in here, and
-//! nothing of this may print one.
+//! The connection settings of a database, validated without a connection. It contains passwords and must
+//! never print one.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,36 +10,35 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-/// How long the server may work on one statement. Each finds its rows by an index.
+/// The server's statement timeout. Each statement finds its rows by an index.
 pub(super) const STATEMENT_WITHIN: Duration = Duration::from_secs(15);
 
-/// How long a statement waits for another transaction's lock.
+/// Timeout to wait for another transaction's lock.
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
 
-/// After how long the server ends a transaction whose process says nothing more: one that is frozen keeps its locks
-/// no longer than this.
+/// Timeout after which the server ends an idle transaction: a frozen process keeps its locks no longer.
 const IDLE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a connection may take to be made.
+/// Timeout to establish a connection.
 pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a connection lives on without an answer from the other side.
+/// How long a connection survives without a response from the peer.
 const SILENT_WITHIN: Duration = Duration::from_secs(10);
 
-/// A schema of a PostgreSQL database, and how to reach it.
+/// A schema of a PostgreSQL database, and its connection settings.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Place {
     pub(super) config: Config,
     pub(super) tls: bool,
-    /// Certificates of authorities to trust in place of this machine's.
+    /// Trusted certificate authorities, instead of this machine's.
     pub(super) ca_file: Option<PathBuf>,
     pub(super) schema: String,
     pub(super) max_connections: usize,
-    /// True if a schema that is out of date is brought up to date when the store is opened.
+    /// True if an outdated schema is migrated when the store is opened.
     pub(super) migrates: bool,
 }
 
-/// A part of a [`Place`] that is wrong, and why.
+/// An invalid part of a [`Place`], with the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// The address.
@@ -49,17 +48,18 @@ pub enum Wrong {
 }
 
 impl Place {
-    /// The schema `taskbridge` of the database at this address, `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+    /// Parses an address `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the schema `taskbridge`.
     ///
     /// # Errors
-    /// [`Wrong::Url`], in words that do not repeat the address: it may hold a password.
+    /// [`Wrong::Url`]. Its text does not repeat the address, which may contain a password.
     pub fn at(url: &str) -> Result<Self, Wrong> {
         let wrong = |what: &str| Err(Wrong::Url(format!("{what}: write postgres://USER@HOST:PORT/DATABASE")));
         let url = url.trim();
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return wrong("it is not the address of a PostgreSQL database");
         }
-        // A password with an @ would be taken to end there, and its rest for a host that may be shown.
+        // A password with an @ would be parsed as if it ended there, and its rest as a host that may be
+        // shown.
         let parsed = if url.matches('@').count() > 1 { None } else { Config::from_str(url).ok() };
         let Some(mut config) = parsed else {
             return Err(Wrong::Url(
@@ -91,23 +91,23 @@ impl Place {
         Ok(Self { config, tls, ca_file: None, schema, max_connections: 16, migrates: true })
     }
 
-    /// With a password, in place of the address's.
+    /// Replaces the address's password.
     #[must_use]
     pub fn with_password(mut self, password: &str) -> Self {
         self.config.password(password);
         self
     }
 
-    /// With TLS or without, whatever the address says; and with the file of the authorities to trust.
+    /// Enables or disables TLS, overriding the address, and sets the file of trusted authorities.
     #[must_use]
     pub fn with_tls(self, tls: Option<bool>, ca_file: Option<PathBuf>) -> Self {
         Self { tls: tls.unwrap_or(self.tls || ca_file.is_some()), ca_file, ..self }
     }
 
-    /// In another schema.
+    /// Sets the schema.
     ///
     /// # Errors
-    /// [`Wrong::Schema`] if that is not a name that needs no quotes.
+    /// [`Wrong::Schema`] if the name would need quotes.
     pub fn in_schema(self, schema: &str) -> Result<Self, Wrong> {
         let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
@@ -120,26 +120,26 @@ impl Place {
         Ok(Self { schema: schema.to_owned(), ..self })
     }
 
-    /// With at most so many connections.
+    /// Sets the maximum number of connections.
     #[must_use]
     pub fn with_connections(self, max_connections: usize) -> Self {
         Self { max_connections, ..self }
     }
 
-    /// With a schema that only `taskbridge migrate` brings up to date.
+    /// Leaves migrations of the schema to `taskbridge migrate`.
     #[must_use]
     pub fn migrated_by_hand(self) -> Self {
         Self { migrates: false, ..self }
     }
 
-    /// The settings of a connection.
+    /// Returns the settings of a connection.
     pub(super) fn connection(&self) -> Config {
         let mut config = self.config.clone();
         let millis = |duration: Duration| duration.as_millis();
         let given = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
         config
             .ssl_mode(if self.tls { SslMode::Require } else { SslMode::Disable })
-            // A server that only reads (a standby) is none that tasks can be kept on.
+            // Tasks cannot be stored on a read-only server (a standby).
             .target_session_attrs(TargetSessionAttrs::ReadWrite)
             .connect_timeout(CONNECT_WITHIN)
             .tcp_user_timeout(SILENT_WITHIN)
@@ -147,8 +147,8 @@ impl Place {
             .keepalives_idle(SILENT_WITHIN)
             .keepalives_interval(Duration::from_secs(3))
             .keepalives_retries(3)
-            // What the statements rely on, whatever the role or the database has as its defaults. All of them are
-            // short, and compiling one to machine code takes longer than any of them does.
+            // Settings that the statements rely on, regardless of the defaults of the role or the database.
+            // All statements are short, and their JIT compilation would take longer than their execution.
             .options(format!(
                 "{given}-c search_path={} -c statement_timeout={} -c lock_timeout={} \
                  -c idle_in_transaction_session_timeout={} -c default_transaction_isolation=read\\ committed -c jit=off",
@@ -161,7 +161,7 @@ impl Place {
     }
 }
 
-/// True if the database is on this machine, so that nothing of what is said to it goes over a wire.
+/// Returns true if the database is on this machine, so that no data crosses the network.
 fn is_here(config: &Config) -> bool {
     let here = |host: &Host| match host {
         Host::Unix(_) => true,
@@ -172,7 +172,7 @@ fn is_here(config: &Config) -> bool {
     config.get_hosts().iter().all(here) && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
 }
 
-/// The address without its password, for messages.
+/// Formats the address without its password, for messages.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "postgres://{}@", self.config.get_user().unwrap_or_default())?;

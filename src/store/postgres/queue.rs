@@ -10,7 +10,7 @@ use crate::store::row::line;
 use crate::tasks::store::{Queue, Result, Served};
 use crate::tasks::task::Task;
 
-/// Rows that wait and are of connected backends.
+/// Queued rows of connected backends.
 macro_rules! waiting {
     () => {
         "EXISTS (SELECT 1 FROM unnest($1::text[], $2::text[]) AS served (backend, identity)
@@ -19,7 +19,7 @@ macro_rules! waiting {
     };
 }
 
-/// The first row of each line.
+/// The first row of each queue.
 const HEADS: &str = concat!(
     "WITH RECURSIVE lines (line) AS (
          SELECT min(line) FROM tasks WHERE line IS NOT NULL
@@ -31,7 +31,7 @@ const HEADS: &str = concat!(
     " ORDER BY created_at, id LIMIT 1) AS head"
 );
 
-/// The row behind one of a line.
+/// The next row of a queue.
 const BEHIND: &str = concat!(
     "SELECT version, body, n, line, created_at, id FROM tasks
      WHERE line = $3 AND (created_at, id) > ($4, $5) AND ",
@@ -40,7 +40,7 @@ const BEHIND: &str = concat!(
 );
 
 impl PostgresStore {
-    /// The task in the first row of a line, or else in the first one behind it that can be read.
+    /// Returns the task of the first row of a queue, or else of the next readable row.
     async fn first_readable(
         &self,
         first: &Row,
@@ -64,7 +64,7 @@ impl PostgresStore {
     }
 }
 
-/// Connected backends as two arrays of the same length.
+/// Returns connected backends as two arrays of the same length.
 pub(super) fn columns_of(served: &[Served]) -> (Vec<String>, Vec<Option<String>>) {
     let identity = |served: &Served| served.identity.as_deref().map(|text| column::text(text).into_owned());
     served.iter().map(|served| (column::text(&served.backend).into_owned(), identity(served))).unzip()
@@ -72,7 +72,8 @@ pub(super) fn columns_of(served: &[Served]) -> (Vec<String>, Vec<Option<String>>
 
 #[async_trait]
 impl Queue for PostgresStore {
-    /// Goes from line to line in the index, and along one only past rows that are left alone or cannot be read.
+    /// Walks from queue to queue in the index; within a queue it skips only rows of other backends and
+    /// unreadable ones.
     async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
         let (backends, identities) = columns_of(served);
         let rows = self.desk.read(Door::Loops, HEADS, &[&backends, &identities]).await?;

@@ -1,16 +1,16 @@
-//! How a row becomes a task again.
+//! Converts a row into a task.
 
 use tokio_postgres::Row;
 
 use super::fault::Fault;
 use crate::tasks::task::Task;
 
-/// The task in a row whose first columns are `version`, `body` and `n`.
+/// Parses the task of a row whose first columns are `version`, `body` and `n`.
 pub(super) fn task(row: &Row) -> Result<Task, Fault> {
     task_at(row, 0)
 }
 
-/// The task in a row that has those columns from this one on.
+/// Parses the task of a row with those columns at this index.
 pub(super) fn task_at(row: &Row, first: usize) -> Result<Task, Fault> {
     let body: &str = row.try_get(first + 1)?;
     match taskbridge_sdk::from_json::<Task>(body.as_bytes()) {
@@ -28,8 +28,8 @@ fn version(version: i64) -> Result<u64, Fault> {
     u64::try_from(version).map_err(|_| Fault::Unreadable(format!("a row's version is {version}")))
 }
 
-/// The task in such a row, where one that cannot be understood must not keep the others from being found. Clients list
-/// again and again, so that only a claim logs it as an error.
+/// Parses the task of such a row, or skips it if it is unreadable, so that it does not hide the other rows.
+/// Clients list often, so only a claim logs it as an error.
 pub(super) fn readable(row: &Row) -> Result<Option<Task>, Fault> {
     match task(row) {
         Ok(task) => Ok(Some(task)),
@@ -41,7 +41,7 @@ pub(super) fn readable(row: &Row) -> Result<Option<Task>, Fault> {
     }
 }
 
-/// The tasks in such rows.
+/// Parses the tasks of such rows.
 pub(super) fn tasks(rows: &[Row]) -> Result<Vec<Task>, Fault> {
     let mut tasks = Vec::with_capacity(rows.len());
     for row in rows {

@@ -1,19 +1,19 @@
-//! The schema and its versions. It is brought up to date in one transaction under a lock, so that any number of
-//! processes that start at once do it once, and a crash leaves it as it was.
+//! The schema and its migrations. A migration runs in one transaction under a lock. So any number of
+//! processes that start at once run it once, and a crash leaves the schema unchanged.
 //!
-//! Replicas of two versions run over one schema while an upgrade rolls through, so a migration only adds. Beside its
-//! version, the schema says how old a program may be that still works on it.
+//! Replicas of two versions share one schema during a rolling upgrade, so a migration only adds. In
+//! addition to its version, the schema records the oldest program version that can still use it.
 
 use tokio_postgres::Client;
 
 use super::column;
 use super::fault::Fault;
 
-/// One step. One that was released never changes; a new one is added at the end.
+/// One step. A released step never changes; a new one is added at the end.
 struct Migration {
     name: &'static str,
     sql: &'static str,
-    /// The oldest program that works on the schema after this step, by the newest step that it knows.
+    /// The oldest program that can use the schema after this step, given by the newest step that it knows.
     oldest: i32,
 }
 
@@ -51,33 +51,33 @@ const MIGRATIONS: [Migration; 8] = [
 /// The schema version that this program writes: the number of migrations.
 const KNOWN: i32 = MIGRATIONS.len() as i32;
 
-/// The oldest server whose SQL is enough.
+/// The oldest server version with the required SQL.
 const OLDEST_SERVER: i32 = 130_000;
 
-/// What a schema says about itself.
+/// The version of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
-    /// There is none, or it is empty.
+    /// There is no schema, or it is empty.
     None,
-    /// As many steps were made; programs that know fewer than `oldest` do not work on it.
+    /// The number of applied steps; programs that know fewer than `oldest` cannot use the schema.
     Made { steps: i32, oldest: i32 },
 }
 
-/// What became of a schema that was brought up to date.
+/// The result of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migrated {
-    /// The steps that had been made before.
+    /// The number of steps before the migration.
     pub before: i32,
-    /// The steps that are made now.
+    /// The number of steps after the migration.
     pub after: i32,
-    /// The names of those that were made by this.
+    /// The names of the steps that were applied.
     pub made: Vec<&'static str>,
 }
 
-/// The schema's version.
+/// Returns the schema's version.
 ///
 /// # Errors
-/// If there are tables in it that are not ours.
+/// If it contains tables of another program.
 pub(super) async fn version(db: &Client, schema: &str) -> Result<Version, Fault> {
     let found = "SELECT (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                          WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')),
@@ -98,10 +98,10 @@ pub(super) async fn version(db: &Client, schema: &str) -> Result<Version, Fault>
 }
 
 impl Version {
-    /// True if this program can work on it as it is.
+    /// Returns true if this program can use the schema without a migration.
     ///
     /// # Errors
-    /// If only a newer program can.
+    /// If only a newer program can use it.
     pub(super) fn is_current(self) -> Result<bool, Fault> {
         match self {
             Version::None => Ok(false),
@@ -122,7 +122,7 @@ impl Version {
     }
 }
 
-/// Says that a schema is to be brought up to date by hand.
+/// Returns the error for a schema that the operator must migrate.
 pub(super) fn out_of_date(version: Version) -> Fault {
     Fault::Row(format!(
         "its schema has version {}, and this program needs {KNOWN}: run `taskbridge migrate` (with migrate = \"auto\" \
@@ -131,10 +131,10 @@ pub(super) fn out_of_date(version: Version) -> Fault {
     ))
 }
 
-/// Brings the schema to the newest version.
+/// Migrates the schema to the newest version.
 ///
 /// # Errors
-/// As [`version`] and [`Version::is_current`], or if it cannot be written; it is as it was then.
+/// As [`version`] and [`Version::is_current`], or if it cannot be written; it is then unchanged.
 pub(super) async fn migrate(db: &mut Client, schema: &str) -> Result<Migrated, Fault> {
     // Most starts find nothing to do, and take no lock.
     let before = version(db, schema).await?;
@@ -145,7 +145,7 @@ pub(super) async fn migrate(db: &mut Client, schema: &str) -> Result<Migrated, F
     tx.batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
         .await?;
     tx.execute("SELECT pg_advisory_xact_lock($1)", &[&column::lock(schema, "schema", "")]).await?;
-    // Read again under the lock: another process may have done it meanwhile.
+    // Read again under the lock: another process may have migrated in the meantime.
     let before = version(tx.client(), schema).await?;
     if before.is_current()? {
         return Ok(Migrated { before: before.steps(), after: before.steps(), made: Vec::new() });
@@ -172,10 +172,10 @@ pub(super) async fn migrate(db: &mut Client, schema: &str) -> Result<Migrated, F
     Ok(Migrated { before: before.steps(), after: KNOWN, made })
 }
 
-/// Looks whether the server is one that tasks can be kept on, and warns of what makes it forget.
+/// Checks that tasks can be stored on this server, and warns about settings that can lose data.
 ///
 /// # Errors
-/// If it is too old, or keeps text in an encoding in which not every text can be written.
+/// If the server is too old, or if its encoding cannot represent every text.
 pub(super) async fn inspect(db: &Client) -> Result<(), Fault> {
     let settings = "SELECT current_setting('server_version_num')::int, current_setting('server_version'),
                            current_setting('server_encoding'), current_setting('synchronous_commit'),

@@ -1,5 +1,6 @@
-//! [`Sessions`] over PostgreSQL. A row without settings says that the session was ended. Both ways of writing one take
-//! the session's lock, so that what is set is set on what was read, and what was ended stays so.
+//! [`Sessions`] over PostgreSQL. A row without settings means that the session has ended. Both writes take
+//! the session's lock. So a setting is applied to the value that was read, and an ended session stays
+//! ended.
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
@@ -74,7 +75,7 @@ impl Write for Set {
         let nonce = column::key(&self.nonce);
         let row = db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[&nonce]).await?;
         let after = match settings(row.as_ref())? {
-            // What was ended is not begun again.
+            // An ended session is not restarted.
             Some(None) => None,
             before => before.flatten().unwrap_or_default().with(&self.setting),
         };
@@ -92,7 +93,7 @@ impl Write for Set {
     }
 }
 
-/// The row of a session, if it has one; in it what the session has set, unless it was ended.
+/// Returns the settings of a session: outer `None` if it has no row, inner `None` if it has ended.
 fn settings(row: Option<&tokio_postgres::Row>) -> Result<Option<Option<Settings>>, Fault> {
     let Some(row) = row else { return Ok(None) };
     let Some(json) = row.try_get::<_, Option<&str>>(0)? else { return Ok(Some(None)) };

@@ -91,7 +91,7 @@ impl Survey for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Page by page: a connection is not held for long, nor all of them at once.
+    /// Reads page by page: it occupies a connection only briefly, and never loads all entries at once.
     async fn read_entries(&self, strays: &mut Strays) -> Result<()> {
         let sql = "SELECT n, task, what FROM entries WHERE n > $1 ORDER BY n LIMIT $2";
         let mut after = 0_i64;

@@ -1,4 +1,5 @@
-//! [`Tally`] over PostgreSQL. Rows for which something is owed are those that are due some time; the others are only counted.
+//! [`Tally`] over PostgreSQL. Rows with pending work are those with a due time; the others are only
+//! counted.
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
@@ -9,8 +10,8 @@ use super::{PostgresStore, column};
 use crate::tasks::meter::Phase;
 use crate::tasks::store::{Counts, Result, Tally};
 
-/// [`Phase::of`] as an expression over a row, and in the last two lines, under names that no phase has, all that is only kept
-/// and what is owed to receivers: one statement, so that all of it is of one moment.
+/// [`Phase::of`] as an expression over a row. The last two lines, under names that no phase has, count the
+/// finished rows and the pending notices. It is one statement, so that all counts are of one moment.
 const ALL: &str = "
     SELECT tool, phase, count(*), NULL::bigint FROM (
         SELECT tool, CASE

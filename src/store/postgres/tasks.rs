@@ -65,7 +65,7 @@ impl TaskStore for PostgresStore {
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
-        // Without a position the list begins behind every moment that there is.
+        // Without a position, the list begins after the latest possible time.
         let (created_at, id) = after.map_or((i64::MAX, ""), |p| (p.created_at.as_millis(), p.id.as_str()));
         let sql = "SELECT version, body, n FROM tasks
                    WHERE owner = $1 AND (created_at, id) < ($2, $3) AND expires_at > moment($4)
@@ -83,8 +83,7 @@ impl TaskStore for PostgresStore {
         row::tasks(&rows).map_err(|fault| fault.at(&self.desk.place))
     }
 
-    /// The patience of a change is not used: commits that come at the same time share a flush of the database's log
-    /// anyway.
+    /// [`Change::patience`] is not used: concurrent commits share a flush of the write-ahead log anyway.
     async fn update(&self, change: Change<'_>) -> Result<Updated> {
         let amend = Amend::of(change).map_err(cannot_write)?;
         let id = amend.row.id.clone();
@@ -128,24 +127,25 @@ fn cannot_write(error: serde_json::Error) -> StoreError {
     StoreError::Broken(format!("a task cannot be written as JSON: {error}"))
 }
 
-/// A number of rows as the database takes it.
+/// Converts a number of rows to the database's type.
 pub(super) fn number(of: usize) -> i64 {
     i64::try_from(of).unwrap_or(i64::MAX)
 }
 
-/// A span in the unit of the columns. No lease is longer than a century.
+/// Converts a duration to the unit of the columns. No lease is longer than a century.
 pub(super) fn millis(span: Duration) -> i64 {
     const LONGEST: i64 = 100 * 366 * 86_400_000;
     i64::try_from(span.as_millis()).map_or(LONGEST, |span| span.min(LONGEST))
 }
 
-/// The result in this column.
+/// Parses the result in this column.
 fn output(row: &Row, column: usize) -> Result<Output, Fault> {
     taskbridge_sdk::from_json(row.try_get::<_, &str>(column)?.as_bytes())
         .map_err(|error| Fault::Unreadable(format!("a result cannot be understood ({error})")))
 }
 
-/// What has expired by this time and by the database's clock, and the most rows that are deleted.
+/// The expiry time up to which rows are deleted (at most the database's current time), and the maximum
+/// number of rows.
 struct Purge(i64, i64);
 
 #[async_trait]

@@ -1,21 +1,22 @@
-//! Writes to one row are made in the order in which this process began them, whichever connections they take: a call
-//! that was dropped while its row was being written is done with before the next write to that row begins.
+//! Orders the writes to one row: they run in the order in which this process started them, on any
+//! connection. A call that was dropped during its write completes before the next write to that row begins.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// Rows share a line by chance, and wait for each other then. There are many more lines than connections.
+/// Number of queues. Rows can share a queue by chance, and then wait for each other. There are many more
+/// queues than connections.
 const LINES: usize = 1024;
 
-/// Waiting lines, one for each row.
+/// The queues of writes; each row belongs to one queue.
 pub(super) struct Turns {
     lines: Vec<Arc<Mutex<()>>>,
     hasher: RandomState,
 }
 
-/// The right to write a row. Goes with the work that writes it.
+/// The right to write a row. The write keeps it until it is done.
 pub(super) type Turn = OwnedMutexGuard<()>;
 
 impl Turns {
@@ -24,7 +25,7 @@ impl Turns {
         Self { lines, hasher: RandomState::new() }
     }
 
-    /// Waits until no write to this row is under way. Who asks first is first.
+    /// Waits until no write to this row is in progress, in FIFO order.
     pub(super) async fn of(&self, row: &str) -> Turn {
         let line = (self.hasher.hash_one(row) % self.lines.len() as u64) as usize;
         Arc::clone(&self.lines[line]).lock_owned().await

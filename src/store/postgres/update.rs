@@ -1,8 +1,9 @@
-//! Changing a row: compare-and-set on its version, with its result, slots and lease in the same statement. Of two that
-//! write one version, the second waits for the first, looks at the row again, and finds another version.
+//! Updates a row: compare-and-set on its version, with its result, slots and lease in the same statement.
+//! If two processes write one version, the second waits for the first, reads the row again, and finds
+//! another version.
 //!
-//! Which slots a row holds changes only with its version. So a change that finds the version it was made from also
-//! finds the slots that the row held then, and whether it takes new ones can be told before it is written.
+//! The slots of a row change only with its version. So an update that finds its base version also finds the
+//! slots that the row had then. Whether it takes new ones is known before it is written.
 
 use std::borrow::Cow;
 
@@ -20,11 +21,13 @@ use crate::store::change::{Amend, LeaseChange};
 use crate::store::row::Slots;
 use crate::tasks::store::{Change, Hint, MAX_DECISION_AGE, Updated};
 
-/// The most milliseconds between the decision, `$20`, and the database's clock, as `update_row` has it.
+/// The maximum difference between the decision time, `$20`, and the database's clock, as in `update_row`:
+/// 60,000 ms.
 const _: () = assert!(MAX_DECISION_AGE.as_millis() == 60_000);
 
-/// The change of the row itself. `$14` is the holder who holds (`$13`) or releases; where it is null, `=` is never true,
-/// and the lease is kept. A row's bytes are counted again when it has its result, or ends, with those of its files, `$21`.
+/// The update of the row itself. `$14` is the holder that acquires (`$13`) or releases the lease. If it is
+/// null, `=` is never true, and the lease is kept. The row's bytes are recomputed when it gets its result,
+/// or is closed, and include those of its files, `$21`.
 macro_rules! update_row {
     ($output:literal) => {
         concat!(
@@ -47,7 +50,7 @@ macro_rules! update_row {
     };
 }
 
-/// The entry in the history, of a row that was `written`, and the answer.
+/// The history entry of a `written` row, and the returned id.
 macro_rules! note {
     ($replica:literal, $what:literal) => {
         concat!(
@@ -64,14 +67,14 @@ macro_rules! note {
     };
 }
 
-/// For rows that never hold slots, where no result is to be kept.
+/// For rows that never have slots, without a result.
 const UPDATE: &str = concat!(update_row!("NULL::text"), " RETURNING id");
 
-/// The same with an entry in the history: `$22` and `$23`.
+/// The same with a history entry: `$22` and `$23`.
 const UPDATE_NOTED: &str =
     concat!("WITH written AS (", update_row!("NULL::text"), " RETURNING id), ", note!("$22", "$23"));
 
-/// For the others: `$22` says that the row must hold slots already, and `$23` that it holds none from now on.
+/// For the others: `$22` requires that the row already has slots, and `$23` frees all its slots.
 macro_rules! update_all {
     ($more:literal) => {
         concat!(
@@ -92,7 +95,7 @@ macro_rules! update_all {
 
 const UPDATE_ALL: &str = update_all!("");
 
-/// For rows that are written with what is owed to receivers. The others are spared the arrays.
+/// For rows with notices. The others avoid the arrays.
 const UPDATE_OWING: &str = update_all!(
     "owed AS (INSERT INTO notices (id, receiver, since, due_at, body)
               SELECT n.id, n.receiver, n.since, moment($1), n.body
@@ -100,7 +103,7 @@ const UPDATE_OWING: &str = update_all!(
               ON CONFLICT DO NOTHING), "
 );
 
-/// What must be known before slots are taken.
+/// The checks before slots are taken.
 const LOOK: &str = "
     SELECT EXISTS (SELECT 1 FROM slots WHERE task = $1),
            (SELECT place FROM unnest($3::text[], $4::bigint[]) WITH ORDINALITY AS limits (slot, most, place)
@@ -109,7 +112,7 @@ const LOOK: &str = "
             ORDER BY place LIMIT 1),
            EXISTS (SELECT 1 FROM tasks WHERE id = $1 AND version = $2)";
 
-/// True if the row is as an attempt whose answer was lost would have left it.
+/// True if the row is as an attempt with a lost response would have left it.
 const IS_DONE: &str = "
     SELECT EXISTS (SELECT 1 FROM tasks
                    WHERE id = $1 AND version = $2::bigint + 1 AND body = $3 AND (NOT $4::boolean OR lease_holder = $5))";
@@ -127,7 +130,7 @@ impl Write for Amend {
             },
             (Slots::Never | Slots::Free, _) => !columns.write_all(db).await?.is_empty(),
             (Slots::Held(slots), _) => {
-                // Nearly always it holds them already: one statement then.
+                // Usually the row already has its slots: then one statement is enough.
                 let already = Columns { must_hold: true, ..Columns::of(self)? };
                 if already.write_all(db).await?.is_empty() {
                     match take(db, self, slots, &columns).await? {
@@ -152,7 +155,7 @@ impl Write for Amend {
     }
 }
 
-/// Takes slots: nobody else takes one of them between the count and the commit.
+/// Takes slots: no other transaction takes one of them between the count and the commit.
 async fn take(db: &Db, amend: &Amend, slots: &[String], columns: &Columns<'_>) -> Result<Updated, Fault> {
     let locks = lock_slots(db, Locks::default(), slots, &amend.limits);
     let (names, most) = limits(&amend.limits);
@@ -178,7 +181,7 @@ async fn take(db: &Db, amend: &Amend, slots: &[String], columns: &Columns<'_>) -
     Ok(if written.is_empty() { Updated::Conflict } else { Updated::Written(amend.version + 1) })
 }
 
-/// The database's clock.
+/// Returns the current time of the database.
 async fn moment(db: &Db) -> Result<Timestamp, Fault> {
     let row = db.first("SELECT moment($1)", &[&db.now]).await?;
     let row = row.ok_or_else(|| Fault::Row("the database did not return its time".to_owned()))?;
@@ -194,7 +197,7 @@ async fn is_done(db: &Db, amend: &Amend, columns: &Columns<'_>) -> Result<bool, 
 
 type Text<'w> = Cow<'w, str>;
 
-/// What is bound to the statements.
+/// The parameters of the statements.
 struct Columns<'w> {
     amend: &'w Amend,
     id: Text<'w>,
@@ -251,14 +254,14 @@ impl<'w> Columns<'w> {
         })
     }
 
-    /// What is bound to [`UPDATE_NOTED`], if there is an entry.
+    /// Returns the parameters of [`UPDATE_NOTED`], if there is an entry.
     fn noted<'p>(&'p self, db: &'p Db) -> Option<Vec<Param<'p>>> {
         self.what.as_ref()?;
         let all = self.params(db);
         Some(all[..21].iter().chain(&all[25..]).copied().collect())
     }
 
-    /// The whole statement, and what goes with it.
+    /// Returns the full statement, and its notices.
     fn all(&self) -> (&'static str, Option<Owing>) {
         match self.amend.notices.as_slice() {
             [] => (UPDATE_ALL, None),

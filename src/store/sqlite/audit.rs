@@ -48,7 +48,8 @@ impl Lines for SqliteStore {
         let before = before.as_millis();
         self.write(move |db| {
             let mut statement = db.sql(
-                // Without a gap, whatever the clock said: the chain of what is left begins with the first line that is kept.
+                // Without a gap, regardless of the clock: the remaining chain begins with the first line
+                // that is kept.
                 "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT ?2)
                  DELETE FROM audit WHERE n IN (SELECT n FROM first) AND n < (SELECT max(n) FROM audit)
                  AND n < COALESCE((SELECT min(n) FROM first WHERE at >= ?1), 9223372036854775807)",

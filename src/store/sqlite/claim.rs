@@ -1,4 +1,4 @@
-//! Due rows: finding, leasing and adopting them. Whose turn it is `store::fair` decides.
+//! Finds, leases and adopts due rows. `store::fair` decides the order of owners.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(super) fn claim(
             }
             Err(Fault::Unreadable(why)) => {
                 log_unreadable(&why);
-                // Left as it is, it would be the first in every claim.
+                // Left unchanged, it would be the first in every claim.
                 db.sql("UPDATE tasks SET version = version + 1, due_at = ?2 WHERE n = ?1")?
                     .execute([row.key, db.now_ms() + UNREADABLE_AGAIN])?;
             }
@@ -59,7 +59,7 @@ pub(super) fn claim(
     Ok(Claimed { tasks, cursor: cursor.or_else(|| request.cursor.clone()) })
 }
 
-/// The rows that are due longest, in that order.
+/// Returns the longest-due rows, in that order.
 fn longest_due(db: &Db<'_>, served: &Served) -> Result<Vec<Candidate<i64>>, Fault> {
     let sql = concat!("SELECT n, owner FROM tasks WHERE ", claimable!(), " ORDER BY due_at, n LIMIT :limit");
     let mut statement = db.sql(sql)?;
@@ -70,7 +70,7 @@ fn longest_due(db: &Db<'_>, served: &Served) -> Result<Vec<Candidate<i64>>, Faul
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Visits owners after the cursor, and from the first one on after the last, until enough of them have due rows.
+/// Visits owners after the cursor, then from the first one, until enough of them have due rows.
 fn visit(db: &Db<'_>, request: &ClaimRequest, limit: usize) -> Result<Option<Visited<i64>>, Fault> {
     let Served { backend, identity } = &request.served;
     let mut next = db.sql(
@@ -134,7 +134,7 @@ pub(super) fn list_due(
     })?)
 }
 
-/// Walks the index by due time, past the rows that are being worked on, and no further than the first that is not.
+/// Walks the index by due time past leased rows, up to the first row that is not leased.
 pub(super) fn next_due(db: &Db<'_>, served: &Served) -> Result<Option<Timestamp>, Fault> {
     let mut statement = db.sql(
         "SELECT due_at, lease_until FROM tasks WHERE of_backend = ?1 AND due_at IS NOT NULL
@@ -153,7 +153,8 @@ pub(super) fn next_due(db: &Db<'_>, served: &Served) -> Result<Option<Timestamp>
     Ok(earliest.map(Timestamp::from_millis))
 }
 
-/// A row for which anything is owed has a due time, so only those are gone along.
+/// Assigns the identity to rows without one. A row with pending work has a due time, so only those rows are
+/// updated.
 pub(super) fn adopt(db: &Db<'_>, backend: &str, identity: &str) -> Result<Vec<(String, u64)>, Fault> {
     db.sql(
         "UPDATE tasks SET identity = ?2 WHERE of_backend = ?1 AND due_at IS NOT NULL AND identity IS NULL",

@@ -1,4 +1,4 @@
-//! Opening the file: made for its user alone, in WAL mode, with every commit on the disk before it counts.
+//! Opens the file: private to its user, in WAL mode, with every commit flushed to disk before it counts.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,24 +12,24 @@ use super::fault::{self, Fault};
 use super::{BUSY_WAIT, Mode, export, schema};
 use crate::tasks::store::StoreError;
 
-/// Every statement of this store fits, so that none is ever prepared twice.
+/// Large enough for every statement of this store, so that none is prepared twice.
 const STATEMENTS: usize = 64;
 
-/// The most memory for pages of the writing connection: enough for the indexes of tens of thousands of rows, which
-/// are written all over, because ids are random.
+/// Maximum page cache of the writing connection: enough for the indexes of tens of thousands of rows.
+/// Random ids spread the writes over the whole index.
 const CACHE_KIB: i64 = 16 << 10;
 
-/// How often a file that is locked is looked at.
+/// Poll interval of a locked file.
 pub(super) const BUSY_LOOK: Duration = Duration::from_millis(1);
 
-/// How many pages (4 KiB each) the log takes before they are put into the database. Most are written again and again
-/// meanwhile, and each is put there once.
+/// Number of pages (4 KiB each) in the log before a checkpoint. Most of them are rewritten several times
+/// before, and each is copied into the database once.
 const CHECKPOINT_PAGES: i64 = 4000;
 
-/// Where the log is cut back to when a burst is over, in bytes.
+/// Size to which the log is truncated after a burst, in bytes.
 const WAL_KEPT: i64 = 32 << 20;
 
-/// Opens the connection that writes; makes the file if there is none, and brings its schema up to date.
+/// Opens the writing connection; creates the file if there is none, and migrates its schema.
 pub(super) fn writer(path: &Path, mode: Mode) -> Result<Connection, StoreError> {
     // SQLite gives its side files the mode of this one.
     OpenOptions::new()
@@ -46,7 +46,7 @@ pub(super) fn writer(path: &Path, mode: Mode) -> Result<Connection, StoreError> 
 fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, Fault> {
     let mut db = open(path, mode)?;
     db.busy_handler(Some(try_again))?;
-    // Before anything is written: the file may not be ours.
+    // Before anything is written: the file may belong to another program.
     schema::version(&db)?;
     let synchronous = match mode {
         Mode::Threaded => "FULL",
@@ -63,26 +63,26 @@ fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, Fault> {
     Ok(db)
 }
 
-/// Opens the file for one connection alone, up to date, whether it was moved or not. Busy if anybody else has it open: in WAL mode
-/// every connection has a part of the lock that this one takes.
+/// Opens the file exclusively and migrates it, even if it is marked as moved. It is busy if any other
+/// connection has it open: in WAL mode every connection has a share of the lock that this one takes.
 pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, Fault> {
     let mut db = open(path, Mode::Threaded)?;
     db.busy_timeout(wait)?;
     db.pragma_update_and_check(None, "locking_mode", "exclusive", |_| Ok(()))?;
     schema::version(&db)?;
     schema::migrate(&mut db)?;
-    // In this mode, what the first transaction locks is locked until the connection is closed.
+    // In this mode, the locks of the first transaction remain until the connection is closed.
     db.execute_batch("BEGIN IMMEDIATE; COMMIT")?;
     Ok(db)
 }
 
-/// Makes sure that the file has the newest schema.
+/// Checks that the file has the newest schema.
 pub(super) fn is_current(path: &Path) -> Result<(), StoreError> {
     let look = || schema::is_current(&open(path, Mode::Threaded)?);
     look().map_err(|fault: Fault| fault.at(path))
 }
 
-/// Opens a connection that only reads.
+/// Opens a read-only connection.
 pub(super) fn reader(path: &Path, mode: Mode) -> Result<Connection, StoreError> {
     let prepare = || -> Result<Connection, Fault> {
         let db = open(path, mode)?;
@@ -96,25 +96,27 @@ fn open(path: &Path, mode: Mode) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = match mode {
         Mode::Threaded => Connection::open_with_flags(path, flags)?,
-        // Nobody outside of this process has the file of a simulation, so its locks need not be the system's.
+        // No other process opens the file of a simulation, so system locks are not needed.
         Mode::Inline => Connection::open_with_flags_and_vfs(path, flags, c"unix-excl")?,
     };
     db.busy_timeout(BUSY_WAIT)?;
-    // Without it, a statement whose plan a value could change (that of a LIMIT, say) is prepared anew for each value.
+    // Without it, a statement whose plan depends on a value (that of a LIMIT, for example) is prepared
+    // again for each value.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(db)
 }
 
-/// Waits for another process that writes. SQLite's own waits grow to 100 ms, and against a neighbour that writes all
-/// the time nearly every look would find it at it; the moments between its transactions are short.
+/// Waits for another process that writes. SQLite's own delays grow to 100 ms. With a neighbour that writes
+/// constantly, nearly every attempt would find the file locked, because the gaps between its transactions
+/// are short.
 fn try_again(looks: i32) -> bool {
     std::thread::sleep(BUSY_LOOK);
     BUSY_LOOK * looks.unsigned_abs() < BUSY_WAIT
 }
 
-/// Switches the file to WAL. Where two processes do it at the same time, one is told "busy" at once, whatever the
-/// busy timeout says, so the wait is made here.
+/// Switches the file to WAL. If two processes do it at the same time, one gets `SQLITE_BUSY` immediately,
+/// regardless of the busy timeout, so it retries here.
 fn use_wal(db: &Connection) -> Result<(), Fault> {
     let since = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! All that a file holds, for a copy into another store. Nobody else has the file open meanwhile, so that nothing is
-//! missing in the copy that a server was told is kept.
+//! Reads the whole content of a file, to copy it into another store. No other process has the file open in
+//! the meantime, so that the copy includes everything that a server has committed.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,19 +12,20 @@ use super::fault::Fault;
 use crate::store::copy::{Cell, MOVED, Moved, Table};
 use crate::tasks::store::{Result, StoreError};
 
-/// How long another process may take to let go of the file.
+/// How long another process may take to close the file.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
 
-/// The most rows of a page.
+/// Maximum number of rows of a page.
 const PAGE_ROWS: usize = 200;
 
-/// A page ends behind the row that goes beyond this, in bytes.
+/// Page size in bytes: a page ends after the row that exceeds it.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// What is added to `taskbridge_schema.oldest` of a moved file, so that no program works on it that does not know of the mark.
+/// Added to `taskbridge_schema.oldest` of a moved file, so that programs that do not know the mark refuse
+/// the file.
 const MOVED_AWAY: i64 = 1_000_000;
 
-/// A file that nobody else has open.
+/// A file that is open in no other process.
 pub(in crate::store) struct Source {
     db: Connection,
     path: PathBuf,
@@ -43,10 +44,10 @@ pub(in crate::store) struct Pages<'s> {
 }
 
 impl Source {
-    /// Opens the file, and brings its schema up to date first, as a server would.
+    /// Opens the file, and migrates its schema first, as a server would.
     ///
     /// # Errors
-    /// If the file is not there, or is open in another process.
+    /// If the file does not exist, or is open in another process.
     pub(in crate::store) fn open(path: &Path) -> Result<Self> {
         if !path.is_file() {
             return Err(StoreError::Unavailable(format!(
@@ -66,7 +67,7 @@ impl Source {
         }
     }
 
-    /// What it says of having been copied.
+    /// Returns the record of its copy, if it was copied.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -74,7 +75,7 @@ impl Source {
         moved(&self.db).map_err(|fault| fault.at(&self.path))
     }
 
-    /// Marks it as copied, or takes the mark away. It is on the disk when this returns.
+    /// Marks it as copied, or removes the mark. The change is on disk when this returns.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -82,7 +83,7 @@ impl Source {
         mark(&self.db, moved).map_err(|fault| fault.at(&self.path))
     }
 
-    /// How many tasks have not ended.
+    /// Returns the number of tasks that have not ended.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -91,7 +92,7 @@ impl Source {
         self.db.query_row(sql, [], |row| row.get(0)).map_err(|error| Fault::from(error).at(&self.path))
     }
 
-    /// The rows of a table. The mark is not among them.
+    /// Selects the rows of a table, without the mark.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -106,7 +107,7 @@ impl Source {
 }
 
 impl Select<'_> {
-    /// Begins to read.
+    /// Starts to read.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -117,7 +118,7 @@ impl Select<'_> {
 }
 
 impl Pages<'_> {
-    /// The next rows; none at the end.
+    /// Returns the next rows; empty at the end.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -141,7 +142,7 @@ fn cells(row: &Row<'_>) -> rusqlite::Result<Vec<Cell>> {
                 ValueRef::Integer(number) => Cell::Number(number),
                 ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
                 ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
-                // No column holds such numbers.
+                // No column contains such numbers.
                 ValueRef::Null | ValueRef::Real(_) => Cell::Null,
             })
         })
@@ -161,7 +162,7 @@ impl Cell {
 /// Refuses a file that was moved.
 ///
 /// # Errors
-/// If it was, with what to do.
+/// If it was moved; the text names the fix.
 pub(super) fn is_served(db: &Connection, path: &Path) -> Result<(), Fault> {
     moved(db)?.map_or(Ok(()), |moved| Err(Fault::Moved(moved.refusal(path))))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with the file, said so that whoever runs the server knows what to do.
+//! File and database errors, with messages that name the fix for the operator.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,20 @@ use rusqlite::ErrorCode;
 
 use crate::tasks::store::StoreError;
 
-/// A failure inside one piece of work, before it is known which file it happened to.
+/// A failure of one operation, without the name of the file.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The database engine says so.
+    /// An error of the database engine.
     Sql(rusqlite::Error),
-    /// The file is not as it must be.
+    /// The content of the file is invalid.
     Row(String),
     /// Its rows were copied into another store.
     Moved(String),
-    /// One row is there and cannot be understood; the others can.
+    /// One row exists but is unreadable; other rows are not affected.
     Unreadable(String),
-    /// A file of the database is not where it was opened, and how.
+    /// A database file is no longer at its path, and what happened to it.
     Gone(PathBuf, String),
-    /// The work panicked.
+    /// The operation panicked.
     Panic,
 }
 
@@ -31,7 +31,7 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl Fault {
-    /// True if another connection has the file locked.
+    /// Returns true if another connection has the file locked.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self, Fault::Sql(error) if matches!(
             error.sqlite_error_code(),
@@ -39,7 +39,8 @@ impl Fault {
         ))
     }
 
-    /// If other writes fail as well: why, in fixed words. `None` if it is this work's own failure.
+    /// Returns the reason, as fixed text, if other writes fail as well; `None` if the failure is specific
+    /// to this operation.
     pub(super) fn stops_writes(&self) -> Option<&'static str> {
         let Fault::Sql(error) = self else {
             return matches!(self, Fault::Gone(..))
@@ -61,7 +62,7 @@ impl Fault {
         }
     }
 
-    /// The failure with the file's name and what to do about it.
+    /// Converts the failure into an error with the file's name and the fix.
     pub(super) fn at(self, path: &Path) -> StoreError {
         let path = path.display();
         let error = match self {
@@ -108,7 +109,7 @@ impl Fault {
     }
 }
 
-/// Why a file could not be opened or made.
+/// Returns the error for a file that could not be opened or created.
 pub(super) fn cannot_open(path: &Path, error: &io::Error) -> StoreError {
     let shown = path.display();
     StoreError::Unavailable(match error.kind() {

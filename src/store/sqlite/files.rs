@@ -1,6 +1,6 @@
-//! Whether the database's paths still name the files that are open. A file that was deleted, moved or replaced takes
-//! writes as before, and loses them all when the process ends. It must not open anything: to close a file of SQLite's
-//! would end the locks that this process has on it.
+//! Checks that the database's paths still name the open files. A file that was deleted, moved or replaced
+//! still accepts writes, and loses them all when the process ends. It must not open anything: closing a
+//! file of SQLite's would release this process's locks on it.
 
 use std::fs;
 use std::io;
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use super::fault::Fault;
 
-/// The database, its log and the index of that, as they were when they were opened.
+/// The identities of the database, its log and the log's index when they were opened.
 pub(super) struct Files(Vec<(PathBuf, Identity)>);
 
 /// The device and the inode.
 type Identity = (u64, u64);
 
 impl Files {
-    /// Those of a database that is open.
+    /// Records the files of an open database.
     pub(super) fn of(database: &Path) -> io::Result<Self> {
         let real = fs::canonicalize(database)?;
         let beside = |suffix: &str| {
@@ -32,7 +32,7 @@ impl Files {
             .map(Self)
     }
 
-    /// Fails if one of them is not where it was.
+    /// Fails if one of them is no longer at its path.
     pub(super) fn check(&self) -> Result<(), Fault> {
         for (path, was) in &self.0 {
             let how = match identity(path) {

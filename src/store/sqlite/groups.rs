@@ -15,7 +15,7 @@ use crate::tasks::task::TaskId;
 #[async_trait]
 impl Groups for SqliteStore {
     async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
-        // Most calls find everything as it was, and write nothing.
+        // Most calls find no change and write nothing.
         if let Some(held) = self.read(|db| settled(db, holder, lease, served))? {
             return Ok(held);
         }
@@ -70,10 +70,10 @@ impl Groups for SqliteStore {
     }
 }
 
-/// Ends every lease of this holder.
+/// Releases every lease of this holder.
 fn let_go(db: &Db<'_>, holder: &str) -> Result<(), Fault> {
     db.sql("DELETE FROM groups WHERE holder = ?1")?.execute([holder])?;
-    // Both conditions can be told from the index on due rows, and leases are few.
+    // The index on due rows covers both conditions, and leases are few.
     db.sql(
         "UPDATE tasks SET lease_holder = NULL, lease_until = NULL
          WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = ?1",
@@ -84,7 +84,7 @@ fn let_go(db: &Db<'_>, holder: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A group's lease, as it is in the file.
+/// A group's lease, as stored in the file.
 struct Held {
     /// [`Served::lease_name`] and the group's key.
     name: (String, String),
@@ -92,8 +92,8 @@ struct Held {
     until: i64,
 }
 
-/// What `holder` holds, if nothing needs to be written: no open group is free, no lease of its own runs low, and none
-/// is on a group without open jobs.
+/// Returns the groups leased by `holder`, if nothing needs to be written: no open group is free, none of
+/// its leases is about to expire, and none is on a group without open jobs.
 fn settled(
     db: &Db<'_>,
     holder: &Holder,
@@ -102,7 +102,7 @@ fn settled(
 ) -> Result<Option<Vec<Group>>, Fault> {
     let open = open_groups(db, served)?;
     let leases = leases(db)?;
-    // Renewed when a third of it has passed, so that an idle server writes three times per lease at most.
+    // Renewed after a third of its duration, so that an idle server writes at most three times per lease.
     let low = db.until(lease * 2 / 3);
     let held = |name: &(String, String)| leases.iter().find(|held| held.name == *name);
     let mut mine = Vec::new();
@@ -143,15 +143,15 @@ fn hold(db: &Db<'_>, holder: &Holder, lease: Duration, served: &[Served]) -> Res
     Ok(held)
 }
 
-/// A group that has open jobs.
+/// A group with open jobs.
 struct Open {
     group: Group,
     /// As in [`Held::name`].
     name: (String, String),
 }
 
-/// The groups of these backends that have open jobs. Goes from group to group in the index, and along one only past jobs
-/// of another engine.
+/// Returns the groups of these backends with open jobs. It walks from group to group in the index; within a
+/// group it skips only jobs of another engine.
 fn open_groups(db: &Db<'_>, served: &[Served]) -> Result<Vec<Open>, Fault> {
     let mut statement = db.sql(
         "SELECT grp FROM tasks WHERE backend = ?1 AND (?2 IS NULL OR grp > ?2)

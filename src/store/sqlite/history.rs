@@ -33,7 +33,7 @@ impl History for SqliteStore {
     }
 }
 
-/// Writes an entry, in the transaction of the change that it tells of.
+/// Writes an entry, in the transaction of its change.
 pub(super) fn note(db: &Db<'_>, task: &str, version: u64, line: Option<&Line>) -> Result<(), Fault> {
     if let Some(Line { replica, what }) = line {
         db.sql("INSERT INTO entries (task, version, at, replica, what) VALUES (?1, ?2, ?3, ?4, ?5)")?
@@ -54,7 +54,7 @@ fn entries(db: &Db<'_>, id: &TaskId) -> Result<Vec<Entry>, Fault> {
     Ok(entries)
 }
 
-/// True if an entry is from before this moment.
+/// Returns true if an entry is older than this time.
 fn is_old(db: &Db<'_>, before: i64) -> Result<bool, Fault> {
     let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM entries WHERE at < ?1)")?;
     Ok(statement.query_row([before], |row| row.get(0))?)

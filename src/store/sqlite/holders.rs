@@ -1,7 +1,7 @@
-//! Which holders of leases are dead. Each process keeps a kernel lock on a file of its own in the folder
-//! `<database>-holders`. The lock ends with its process, however that ends, so a lock that another process can take
-//! proves the death of its holder. A missing file proves nothing: older versions have none. It must not touch the
-//! database.
+//! Detects dead lease holders. Each process locks a file of its own in the folder `<database>-holders`. The
+//! kernel releases the lock when its process ends for any reason, so a lock that another process can take
+//! proves the death of its holder. A missing file proves nothing: older versions create none. It must not
+//! touch the database.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -15,16 +15,16 @@ use rustix::io::Errno;
 
 use crate::tasks::store::Holder;
 
-/// The file systems of this machine, by the type that statfs(2) reports: ext2 to ext4, XFS, Btrfs, ZFS, F2FS, bcachefs, tmpfs
-/// and overlayfs. On any other (NFS, SMB, FUSE, 9P) a lock can end before its process does.
+/// The local file systems, by the type that statfs(2) reports: ext2 to ext4, XFS, Btrfs, ZFS, F2FS,
+/// bcachefs, tmpfs and overlayfs. On any other (NFS, SMB, FUSE, 9P) a lock can end before its process does.
 const LOCAL: [u64; 8] =
     [0xEF53, 0x5846_5342, 0x9123_683E, 0x2FC1_2FC1, 0xF2F5_2010, 0xCA45_1A4E, 0x0102_1994, 0x794C_7630];
 
-/// The most locks that are taken at a time.
+/// Maximum number of locks that are taken at a time.
 const BATCH: usize = 64;
 
-/// How often, and with which pauses, a process tries to lock its own new file. Another process may hold the lock for a
-/// moment, because it found the file before it was locked.
+/// The number of attempts and the delay to lock this process's new file. Another process that found the
+/// unlocked file may lock it briefly.
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -37,7 +37,7 @@ pub(super) struct Holders {
     own: Mutex<Option<File>>,
 }
 
-/// A dead holder. Its lock is held until this is dropped.
+/// A dead holder. Its lock is kept until this is dropped.
 pub(super) struct Dead {
     pub(super) holder: String,
     path: PathBuf,
@@ -47,22 +47,23 @@ pub(super) struct Dead {
 impl Dead {
     /// Deletes the lock file.
     pub(super) fn delete(self) {
-        // If it stays, its leases are ended once more, which changes nothing.
+        // If that fails, its leases are released again later, which has no effect.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 impl Holders {
-    /// The holders of leases in this database file.
+    /// Returns the holders of leases in this database file.
     pub(super) fn of(database: &Path) -> Self {
-        // Two paths of one file have to lead to one folder.
+        // Two paths of one file must lead to one folder.
         let database = fs::canonicalize(database).unwrap_or_else(|_| database.to_owned());
         let mut folder = database.into_os_string();
         folder.push("-holders");
         Self { folder: folder.into(), own: Mutex::new(None) }
     }
 
-    /// Locks a file for this holder until the process ends. False if the file system's locks prove nothing.
+    /// Locks a file for this holder until the process ends. Returns false if locks on this file system
+    /// prove nothing.
     pub(super) fn lock(&self, holder: &Holder) -> io::Result<bool> {
         if !is_safe(&holder.0) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the holder's name is no file name"));
@@ -76,7 +77,8 @@ impl Holders {
         for _ in 0..ATTEMPTS {
             let file = open(&path, true)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // Whoever deletes a lock file holds its lock, so this one stays if it is still there.
+                // A process that deletes a lock file has its lock, so a file that still exists now will
+                // remain.
                 Ok(()) if file.metadata()?.nlink() > 0 => {
                     *self.own.lock() = Some(file);
                     return Ok(true);
@@ -88,7 +90,7 @@ impl Holders {
         Err(io::Error::new(io::ErrorKind::WouldBlock, "another process keeps the lock file locked"))
     }
 
-    /// The holders that are dead, with their locks; none before this process has locked its own file.
+    /// Returns the dead holders, with their locks; empty until this process has locked its own file.
     pub(super) fn dead(&self) -> Vec<Dead> {
         if self.own.lock().is_none() {
             return Vec::new();
@@ -109,14 +111,14 @@ impl Holders {
     }
 }
 
-/// Opens a lock file. Programs that this process starts do not inherit it (std sets O_CLOEXEC).
+/// Opens a lock file. Child processes do not inherit it (std sets O_CLOEXEC).
 fn open(path: &Path, create: bool) -> io::Result<File> {
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(create).truncate(false).mode(0o600).custom_flags(flags).open(path)
 }
 
-/// True if a holder's name can be a file name as it is.
+/// Returns true if a holder's name is usable as a file name.
 fn is_safe(holder: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     (1..=100).contains(&holder.len()) && !holder.starts_with('.') && holder.chars().all(is_plain)

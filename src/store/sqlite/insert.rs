@@ -1,4 +1,5 @@
-//! Adding a row: the checks and the write are one transaction, so that of two equal calls one finds the other's row.
+//! Adds a row. The checks and the write are one transaction, so that of two equal calls one finds the
+//! other's row.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -10,7 +11,7 @@ use crate::store::row::{Slots, line};
 use crate::tasks::store::{Attach, Once, Quota, SlotLimit};
 use crate::tasks::task::Task;
 
-/// Looks for a row that serves as well, and writes the new one if there is none.
+/// Searches for an existing row that serves the call, and writes the new one if there is none.
 pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
     if let Some(once) = &wish.once
         && let Some((task, digest)) = holder_of(db, once)?
@@ -20,7 +21,7 @@ pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
     if let Some(attach) = &wish.attach
         && let Some(task) = abandoned(db, attach, &wish.row.owner)?
     {
-        // The call's key stands for the task that serves it, as it would for one of its own.
+        // The call's key then refers to the existing task, as it would to a new one.
         note_key(db, wish.once.as_ref(), task.id.as_str())?;
         return Ok(Found::Abandoned(task));
     }
@@ -41,7 +42,7 @@ pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
     Ok(Found::Nothing)
 }
 
-/// The row that a key stands for, and the digest it was made with. An expired row counts as gone.
+/// Returns the row of a key, and the digest of the call that created it. An expired row counts as deleted.
 fn holder_of(db: &Db<'_>, once: &Once) -> Result<Option<(Task, String)>, Fault> {
     let mut statement = db.sql(
         "SELECT t.version, t.body, t.n, o.digest FROM once o JOIN tasks t ON t.id = o.task
@@ -54,7 +55,7 @@ fn holder_of(db: &Db<'_>, once: &Once) -> Result<Option<(Task, String)>, Fault> 
     }
 }
 
-/// The newest row of this digest whose call has gone away, and not too long ago.
+/// Returns the newest row of this digest whose call was abandoned within the time limit.
 fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, Fault> {
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
@@ -66,8 +67,8 @@ fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, 
     rows.next()?.map(row::task).transpose()
 }
 
-/// How many rows an owner has, up to the most, and their bytes. Expired rows count until they
-/// are deleted, so that the index alone answers.
+/// Returns the number and bytes of an owner's rows, up to the limit of rows. Expired rows count until they
+/// are deleted, so that the index alone is sufficient.
 fn kept(db: &Db<'_>, owner: &str, most: Quota) -> Result<(i64, i64), Fault> {
     let mut statement = db.sql(
         "SELECT count(*), coalesce(sum(bytes), 0) FROM (SELECT bytes FROM tasks WHERE owner = ?1 LIMIT ?2)",
@@ -75,7 +76,7 @@ fn kept(db: &Db<'_>, owner: &str, most: Quota) -> Result<(i64, i64), Fault> {
     Ok(statement.query_row(params![owner, most.rows], |row| Ok((row.get(0)?, row.get(1)?)))?)
 }
 
-/// The first of these slots that has no place left.
+/// Returns the first of these slots that is full.
 pub(super) fn taken_up<'l>(db: &Db<'_>, limits: &'l [SlotLimit]) -> Result<Option<&'l str>, Fault> {
     for SlotLimit { slot, limit } in limits {
         let mut statement =
@@ -87,7 +88,8 @@ pub(super) fn taken_up<'l>(db: &Db<'_>, limits: &'l [SlotLimit]) -> Result<Optio
     Ok(None)
 }
 
-/// True if a row waits in this line, or in any that one of these slots belongs to. Goes from line to line, and along none.
+/// Returns true if a row is queued in this queue, or in any queue of one of the slots in `behind`. It walks
+/// from queue to queue, and reads only the first row of each.
 fn somebody_waits(db: &Db<'_>, line: &str, behind: &[String]) -> Result<bool, Fault> {
     let mut statement = db.sql("SELECT 1 FROM tasks WHERE line = ?1 LIMIT 1")?;
     if statement.exists([line])? {
@@ -147,7 +149,7 @@ fn write(db: &Db<'_>, wish: &Wish) -> Result<(), Fault> {
     history::note(db, &row.id, 1, wish.line.as_ref())
 }
 
-/// Notes which row an idempotency key stands for. One that stood for an expired row stands for this one from now on.
+/// Records the row of an idempotency key. A key of an expired row is reassigned to this one.
 fn note_key(db: &Db<'_>, once: Option<&Once>, task: &str) -> Result<(), Fault> {
     if let Some(Once { scope, key, digest }) = once {
         db.sql("INSERT OR REPLACE INTO once (scope, key, digest, task) VALUES (?1, ?2, ?3, ?4)")?
@@ -156,7 +158,7 @@ fn note_key(db: &Db<'_>, once: Option<&Once>, task: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Notes that a row holds its slots; it may have held them before.
+/// Records the slots that a row has taken; it may already have them.
 pub(super) fn hold(db: &Db<'_>, slots: &[String], task: &str) -> Result<(), Fault> {
     for slot in slots {
         db.sql("INSERT OR IGNORE INTO slots (slot, task) VALUES (?1, ?2)")?.execute([slot, task])?;

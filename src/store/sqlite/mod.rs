@@ -1,12 +1,13 @@
-//! The store over one SQLite file. Several processes can use the file at once.
+//! The store in one SQLite file. Several processes can use the file at once.
 //!
-//! - `writer`: one connection writes, many operations to a transaction; `turn`: and lets other processes write.
-//! - `readers`: a small pool of connections reads; `polled`: and what is polled again is not parsed again.
-//! - `schema`: what is in the file, by version. `row`: how a task becomes a row and back.
-//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`: the traits of
-//!   [`crate::tasks::store`].
-//! - `files`: whether the file is still there. `holders`: which processes that hold leases are dead.
-//! - `export`: all of it, for a copy into another store.
+//! - `writer`: one connection writes, with many operations per transaction; `turn`: lets other processes
+//!   write.
+//! - `readers`: a small pool of reading connections; `polled`: a cache of parsed tasks for polls.
+//! - `schema`: the schema by version. `row`: converts a row into a task.
+//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`:
+//!   the traits of [`crate::tasks::store`].
+//! - `files`: checks that the file still exists. `holders`: detects dead lease holders.
+//! - `export`: the whole content, for a copy into another store.
 
 mod audit;
 mod claim;
@@ -59,17 +60,17 @@ use crate::tasks::store::{Groups as _, Holder, Result, StoreError};
 /// How long an operation waits for another process that has the file locked.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// How the store does its work.
+/// The execution mode of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Writes are gathered by a thread of their own, and are on the disk when they return. For servers, within tokio.
+    /// A thread batches writes, and they are on disk when they return. For servers, within tokio.
     Threaded,
-    /// Every call is done at once by the thread that makes it, in one order that can be replayed. What was written
-    /// survives the end of the process, but not a power cut, and no other process can open the file. For simulations.
+    /// Every call runs immediately on its caller's thread, in a reproducible order. Writes survive the end
+    /// of the process, but not a power failure, and no other process can open the file. For simulations.
     Inline,
 }
 
-/// A store over one SQLite file.
+/// A store in one SQLite file.
 pub struct SqliteStore {
     readers: Arc<Readers>,
     writer: Writer,
@@ -78,17 +79,18 @@ pub struct SqliteStore {
     polled: Polled,
     holders: Holders,
     state: Arc<WriteState>,
-    /// The last [`notes::data_version`] that was seen.
+    /// The last seen [`notes::data_version`].
     seen: AtomicI64,
 }
 
 impl SqliteStore {
-    /// Opens the file, or makes it (readable by its user alone), and brings its schema up to date. Blocks for as long
-    /// as that takes.
+    /// Opens or creates the file (readable by its user alone), and migrates its schema. Blocks until that
+    /// is done.
     ///
     /// # Errors
-    /// `Unavailable` if the directory is missing, the file cannot be written or stays locked, or the disk is full;
-    /// `Broken` if the file is damaged, another program's, or written by a newer version. The text says what to do.
+    /// `Unavailable` if the directory is missing, the file cannot be written or stays locked, or the disk
+    /// is full; `Broken` if the file is damaged, belongs to another program, or was written by a newer
+    /// version. The text names the fix.
     pub fn open(path: &Path, clock: Arc<dyn Clock>, mode: Mode) -> Result<Self> {
         let path = &std::path::absolute(path)
             .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
@@ -115,10 +117,10 @@ impl SqliteStore {
         Ok(Self { readers, writer, mode, commits, polled: Polled::default(), holders, state, seen })
     }
 
-    /// Opens a file that is there and has the schema that this program knows; makes and migrates nothing.
+    /// Opens an existing file with the current schema; creates and migrates nothing.
     ///
     /// # Errors
-    /// As [`Self::open`], and `Broken` if the schema is older: servers that know no newer one may use it.
+    /// As [`Self::open`], and `Broken` if the schema is older: servers of an older version may be using it.
     pub fn open_existing(path: &Path, clock: Arc<dyn Clock>, mode: Mode) -> Result<Self> {
         if !path.is_file() {
             return Err(StoreError::Unavailable(format!(
@@ -130,8 +132,8 @@ impl SqliteStore {
         Self::open(path, clock, mode)
     }
 
-    /// Lets other processes see that this holder lives, for as long as this process does, and ends the leases of
-    /// holders that are dead. Where locks prove nothing, their leases run out.
+    /// Shows other processes that this holder is alive, until this process ends, and releases the leases of
+    /// dead holders. If locks prove nothing here, those leases expire.
     pub async fn lock_holder(&self, holder: &Holder) {
         match self.holders.lock(holder) {
             Ok(true) => {
@@ -151,19 +153,19 @@ impl SqliteStore {
         }
     }
 
-    /// How many transactions have written something. Together with the number of operations it tells how many share
-    /// one flush to the disk.
+    /// Returns the number of transactions that wrote something. Together with the number of operations, it
+    /// shows how many share one flush to disk.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
 
-    /// A short read, on the caller's thread: a page that is in the cache is read within microseconds, and going to
-    /// another thread and back would cost more than the read.
+    /// Executes a short read on the caller's thread: a cached page is read within microseconds, and a
+    /// switch to another thread would cost more than the read.
     fn read<T>(&self, query: impl FnOnce(&Db<'_>) -> Result<T, Fault>) -> Result<T> {
         self.readers.read(query)
     }
 
-    /// A read that may take milliseconds, away from the threads that serve requests.
+    /// Executes a read that may take milliseconds, outside the threads that serve requests.
     async fn read_long<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Db<'_>) -> Result<T, Fault> + Send + 'static,
@@ -179,7 +181,7 @@ impl SqliteStore {
         }
     }
 
-    /// A write, as soon as it can be.
+    /// Executes a write as soon as possible.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnMut(&Db<'_>) -> Result<T, Fault> + Send + 'static,
@@ -187,7 +189,7 @@ impl SqliteStore {
         self.writer.write(Duration::ZERO, work).await
     }
 
-    /// A write that may be put off for so long: see [`Writer::write`].
+    /// Executes a write that may be delayed: see [`Writer::write`].
     async fn write_within<T: Send + 'static>(
         &self,
         patience: Duration,
@@ -197,7 +199,7 @@ impl SqliteStore {
     }
 }
 
-/// One connection within one piece of work, and the moment that counts as now for all of it.
+/// One connection during one operation, and the operation's current time.
 struct Db<'c> {
     conn: &'c Connection,
     now: Timestamp,
@@ -208,17 +210,17 @@ impl<'c> Db<'c> {
         Self { conn, now: clock.now() }
     }
 
-    /// A statement, prepared when it is first used.
+    /// Returns a statement, prepared on its first use.
     fn sql(&self, statement: &str) -> Result<CachedStatement<'c>, Fault> {
         Ok(self.conn.prepare_cached(statement)?)
     }
 
-    /// The store's time in the unit of the columns.
+    /// Returns the current time in the unit of the columns.
     fn now_ms(&self) -> i64 {
         self.now.as_millis()
     }
 
-    /// When a lease that is taken now runs out.
+    /// Returns the expiry of a lease that is acquired now.
     fn until(&self, lease: Duration) -> i64 {
         (self.now + lease).as_millis()
     }

@@ -12,7 +12,7 @@ use super::{Db, Mode, SqliteStore};
 use crate::store::durations;
 use crate::tasks::store::{Durations, Facts, Hint, Hints, Keys, Result, Time};
 
-/// How often the file is looked at for writes of other processes.
+/// Poll interval for writes of other processes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 #[async_trait]
@@ -32,7 +32,7 @@ impl Durations for SqliteStore {
     }
 }
 
-/// The median is worked out here, where a job ends, and not where it is read, with every poll.
+/// Records a duration. The median is computed here, when a job ends, and not on every poll that reads it.
 fn record(db: &Db<'_>, tool: &str, took: i64) -> Result<(), Fault> {
     let known: Option<String> =
         db.sql("SELECT took FROM history WHERE tool = ?1")?.query_row([tool], |row| row.get(0)).optional()?;
@@ -117,12 +117,12 @@ impl Facts for SqliteStore {
 #[async_trait]
 impl Hints for SqliteStore {
     async fn changed_elsewhere(&self) -> Vec<Hint> {
-        // A simulation hands out hints itself, if it wants any.
+        // A simulation creates hints itself.
         if self.mode == Mode::Inline {
             return std::future::pending().await;
         }
         loop {
-            // First, so that a busy neighbour does not keep us busy as well.
+            // The delay comes first, so that a busy neighbour does not make this process busy as well.
             tokio::time::sleep(LOOK_EVERY).await;
             if self.others_wrote().await.unwrap_or(false) {
                 return vec![Hint::Anything];
@@ -132,16 +132,16 @@ impl Hints for SqliteStore {
 }
 
 impl SqliteStore {
-    /// True if another process has written since this was last asked. A hint, so that two who ask at the same time
-    /// need not both hear of it.
+    /// Returns true if another process has written since the last call. It is a hint: of two concurrent
+    /// calls, only one may get it.
     pub(super) async fn others_wrote(&self) -> Result<bool> {
         let version = self.write(|db| Ok(data_version(db.conn)?)).await?;
         Ok(self.seen.swap(version, Ordering::Relaxed) != version)
     }
 }
 
-/// A number that changes when somebody else has written to the file. On the connection that makes all writes of this
-/// process, that is another process.
+/// Returns a number that changes when another connection has written to the file. On the only writing
+/// connection of this process, that is another process.
 pub(super) fn data_version(db: &rusqlite::Connection) -> rusqlite::Result<i64> {
     db.pragma_query_value(None, "data_version", |row| row.get(0))
 }

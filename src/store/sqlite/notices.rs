@@ -110,7 +110,7 @@ fn take(
     Ok(owed)
 }
 
-/// Writes what is owed with a change.
+/// Writes the notices of a change.
 pub(super) fn owe(db: &Db<'_>, notices: &[NoticeRow]) -> Result<(), Fault> {
     for notice in notices {
         db.sql(

@@ -1,5 +1,6 @@
-//! Tasks that were polled lately, by the bodies of their rows: the same body is the same task, and to read its JSON again
-//! costs more than to find its row. It must not decide what a row is now: whoever asks has read its body.
+//! A cache of recently polled tasks, by the bodies of their rows: an equal body is an equal task, and
+//! parsing its JSON costs more than finding its row. It must not decide the current state of a row: the
+//! caller has read its body.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,13 +9,13 @@ use parking_lot::Mutex;
 
 use crate::tasks::task::{Task, TaskId};
 
-/// How many are kept before all are forgotten.
+/// Maximum number of cached tasks; then the cache is cleared.
 const MOST: usize = 1024;
 
-/// Longer bodies are not kept.
+/// Maximum length of a cached body.
 const LONGEST: usize = 4 << 10;
 
-/// What was polled lately.
+/// The cache.
 #[derive(Default)]
 pub(super) struct Polled {
     lately: Mutex<HashMap<TaskId, Arc<Known>>>,
@@ -26,13 +27,13 @@ struct Known {
 }
 
 impl Polled {
-    /// The task that is this body, but for its version, if it was this body when it was last polled.
+    /// Returns the cached task if its body is equal; its version may be older.
     pub(super) fn known(&self, id: &TaskId, body: &[u8]) -> Option<Task> {
         let known = self.lately.lock().get(id).cloned()?;
         (*known.body == *body).then(|| known.task.clone())
     }
 
-    /// Keeps a task that is this body.
+    /// Caches a task with its body.
     pub(super) fn keep(&self, task: &Task, body: &[u8]) {
         if body.len() > LONGEST {
             return;

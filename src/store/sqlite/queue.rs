@@ -26,7 +26,7 @@ impl Queue for SqliteStore {
     }
 }
 
-/// Goes from line to line, and along one only past rows that are left alone or cannot be read.
+/// Walks from queue to queue; within a queue it skips only rows of other backends and unreadable ones.
 fn heads(db: &Db<'_>, served: &[Served]) -> Result<Vec<Task>, Fault> {
     let mut next_line = db.sql("SELECT line FROM tasks WHERE line > ?1 ORDER BY line LIMIT 1")?;
     let mut waiting = db.sql(

@@ -1,4 +1,4 @@
-//! The connections that read. In WAL mode a reader never waits for a writer, nor a writer for a reader.
+//! The reading connections. In WAL mode a reader never waits for a writer, nor a writer for a reader.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,9 +34,9 @@ impl Readers {
         query(&Db::new(&db, &*self.clock)).map_err(|fault| fault.at(&self.path))
     }
 
-    /// The first connection that is free; where none is, they are waited for in turn.
+    /// Returns the first free connection; if there is none, waits for one of them in turn.
     fn free(&self) -> MutexGuard<'_, Connection> {
-        // From the front, so that a quiet server keeps using the one whose pages are in its cache.
+        // From the front, so that an idle server reuses the connection with the cached pages.
         if let Some(free) = self.pool.iter().find_map(Mutex::try_lock) {
             return free;
         }

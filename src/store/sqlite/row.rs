@@ -1,9 +1,9 @@
-//! How a row becomes a task again.
+//! Converts a row into a task.
 
 use super::fault::Fault;
 use crate::tasks::task::Task;
 
-/// The task in a row whose first columns are `version`, `body` and `n`.
+/// Parses the task of a row whose first columns are `version`, `body` and `n`.
 pub(super) fn task(row: &rusqlite::Row<'_>) -> Result<Task, Fault> {
     let body = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
     match taskbridge_sdk::from_json::<Task>(body) {
@@ -17,8 +17,8 @@ pub(super) fn task(row: &rusqlite::Row<'_>) -> Result<Task, Fault> {
     }
 }
 
-/// The task in such a row, where one that cannot be understood must not keep the others from being found. Clients list
-/// again and again, so that only a claim logs it as an error.
+/// Parses the task of such a row, or skips it if it is unreadable, so that it does not hide the other rows.
+/// Clients list often, so only a claim logs it as an error.
 pub(super) fn readable(row: &rusqlite::Row<'_>) -> Result<Option<Task>, Fault> {
     match task(row) {
         Ok(task) => Ok(Some(task)),
@@ -30,7 +30,7 @@ pub(super) fn readable(row: &rusqlite::Row<'_>) -> Result<Option<Task>, Fault> {
     }
 }
 
-/// The tasks in such rows.
+/// Parses the tasks of such rows.
 pub(super) fn tasks(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Task>, Fault> {
     let mut tasks = Vec::new();
     while let Some(next) = rows.next()? {

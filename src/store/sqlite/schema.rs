@@ -1,11 +1,11 @@
-//! The schema and its versions. A file is brought up to date in one transaction, so that two processes that start at
-//! once do it once, and a crash leaves it as it was.
+//! The schema and its migrations. A file is migrated in one transaction, so that two processes that start
+//! at once migrate it once, and a crash leaves it unchanged.
 
 use rusqlite::Connection;
 
 use super::fault::Fault;
 
-/// All migrations in order. A migration that was released never changes; a new one is added at the end.
+/// All migrations in order. A released migration never changes; a new one is added at the end.
 const MIGRATIONS: [&str; 8] = [
     include_str!("../migrations/sqlite/0001_tasks.sql"),
     include_str!("../migrations/sqlite/0002_sessions.sql"),
@@ -23,12 +23,12 @@ const KNOWN: usize = MIGRATIONS.len();
 /// Marks the file as ours (`PRAGMA application_id`): "task" in ASCII.
 const APPLICATION: i32 = 0x7461_736b;
 
-/// The file's schema version; 0 for an empty file.
+/// Returns the file's schema version; 0 for an empty file.
 ///
 /// # Errors
-/// If the file is another program's, or only newer versions of this one work on it.
+/// If the file belongs to another program, or if only newer versions of this one can use it.
 pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
-    // One look: another process may be making the file between two reads.
+    // One transaction: another process may create the file between two reads.
     let _look = db.is_autocommit().then(|| db.unchecked_transaction()).transpose()?;
     let application: i32 = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let version: usize = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -40,7 +40,7 @@ pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
         ));
     }
     if version > KNOWN {
-        // What is newer than this table has it.
+        // Every newer schema has this table.
         let oldest: usize = db.query_row("SELECT oldest FROM taskbridge_schema", [], |row| row.get(0))?;
         if oldest > KNOWN {
             return Err(Fault::Row(format!(
@@ -53,7 +53,7 @@ pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
     Ok(version)
 }
 
-/// Makes sure that the file has the schema of this program, or one that it can work on.
+/// Checks that the file has the schema of this program, or a newer one that it can use.
 ///
 /// # Errors
 /// As [`version`], or if its schema is older.
@@ -68,16 +68,16 @@ pub(super) fn is_current(db: &Connection) -> Result<(), Fault> {
     )))
 }
 
-/// Brings the file to the newest schema.
+/// Migrates the file to the newest schema.
 ///
 /// # Errors
-/// As [`version`], or if it cannot be written; it is as it was then.
+/// As [`version`], or if it cannot be written; it is then unchanged.
 pub(super) fn migrate(db: &mut Connection) -> Result<(), Fault> {
     if version(db)? >= KNOWN {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    // Read again under the lock: another process may have done it meanwhile.
+    // Read again under the lock: another process may have migrated in the meantime.
     let before = version(&tx)?;
     if before >= KNOWN {
         return Ok(());

@@ -1,4 +1,5 @@
-//! [`Sessions`] over SQLite: what little a session can change. A row without settings says that the session was ended.
+//! [`Sessions`] over SQLite: the few settings of a session. A row without settings means that the session
+//! has ended.
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
@@ -36,7 +37,7 @@ impl Sessions for SqliteStore {
         let nonce = nonce.to_owned();
         self.write(move |db| {
             let before = match settings(db, &nonce)? {
-                // What was ended is not begun again.
+                // An ended session is not restarted.
                 Some(None) => return Ok(None),
                 before => before.flatten().unwrap_or_default(),
             };
@@ -50,7 +51,7 @@ impl Sessions for SqliteStore {
     }
 }
 
-/// The row of a session, if it has one; in it what the session has set, unless it was ended.
+/// Returns the settings of a session: outer `None` if it has no row, inner `None` if it has ended.
 fn settings(db: &Db<'_>, nonce: &str) -> Result<Option<Option<Settings>>, Fault> {
     let mut statement = db.sql("SELECT settings FROM sessions WHERE nonce = ?1")?;
     let row: Option<Option<String>> = statement.query_row([nonce], |row| row.get(0)).optional()?;

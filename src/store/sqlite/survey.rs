@@ -94,7 +94,8 @@ fn strays(db: &Db<'_>) -> Result<Strays, Fault> {
     Ok(strays)
 }
 
-/// The columns behind version, body and number stand in the order of [`COLUMNS`], and those of the store behind them.
+/// Reads rows. The selected columns are version, body and number, then those of [`COLUMNS`] in their order,
+/// then those of the store.
 fn rows(db: &Db<'_>, after: &str, limit: usize) -> Result<Vec<Surveyed>, Fault> {
     let mut statement = db.sql(
         "SELECT version, body, n, owner, tool, created_at, expires_at, due_at, backend, grp, opened_at, handle, closed,

@@ -1,4 +1,4 @@
-//! [`Tally`] over SQLite. Rows for which something is owed are those that are due some time; the others are only counted.
+//! [`Tally`] over SQLite. Rows with pending work are those with a due time; the others are only counted.
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;

@@ -135,13 +135,14 @@ fn cannot_write(error: serde_json::Error) -> StoreError {
     StoreError::Broken(format!("a task cannot be written as JSON: {error}"))
 }
 
-/// The row of a task, whoever owns it.
+/// Returns the task with this id, for any owner.
 fn get(db: &Db<'_>, id: &TaskId) -> Result<Option<Task>, Fault> {
     let mut statement = db.sql("SELECT version, body, n FROM tasks WHERE id = ?1")?;
     statement.query([id.as_str()])?.next()?.map(row::task).transpose()
 }
 
-/// The row of a task within this reach, unless it has expired. Clients poll it again and again, and mostly it is as it was.
+/// Returns the task within this reach, unless it has expired. Clients poll often, and usually find no
+/// change.
 fn poll(db: &Db<'_>, polled: &Polled, id: &TaskId, reach: Reach<'_>) -> Result<Option<Task>, Fault> {
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
@@ -160,7 +161,7 @@ fn poll(db: &Db<'_>, polled: &Polled, id: &TaskId, reach: Reach<'_>) -> Result<O
 }
 
 fn list(db: &Db<'_>, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>, Fault> {
-    // Without a position the list begins behind every moment that there is.
+    // Without a position, the list begins after the latest possible time.
     let (created_at, id) = after.map_or((i64::MAX, ""), |p| (p.created_at.as_millis(), p.id.as_str()));
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
@@ -170,19 +171,19 @@ fn list(db: &Db<'_>, owner: &Owner, after: Option<&Position>, limit: usize) -> R
     row::tasks(statement.query(params![owner.as_str(), created_at, id, db.now_ms(), limit])?)
 }
 
-/// Names as JSON.
+/// Encodes names as JSON.
 fn names(names: &[String]) -> String {
     serde_json::Value::from(names).to_string()
 }
 
-/// The result in this column.
+/// Parses the result in this column.
 fn output(row: &rusqlite::Row<'_>, column: usize) -> Result<Output, Fault> {
     let body = row.get_ref(column)?.as_bytes().map_err(rusqlite::Error::from)?;
     taskbridge_sdk::from_json(body)
         .map_err(|error| Fault::Unreadable(format!("a result cannot be understood ({error})")))
 }
 
-/// True if a purge would delete something.
+/// Returns true if a purge would delete something.
 fn purgeable(db: &Db<'_>, now: i64) -> Result<bool, Fault> {
     let mut statement = db.sql(
         "SELECT EXISTS (SELECT 1 FROM tasks WHERE closed = 1 AND expires_at <= ?1)

@@ -1,29 +1,30 @@
-//! Fairness between processes. SQLite has no waiting line for its lock: a process that takes it again at once, and
-//! again, could keep another from writing for seconds. So one that writes without a rest leaves a gap now and then.
+//! Fairness between processes. SQLite has no queue for its lock: a process that retakes it immediately
+//! could block another process's writes for seconds. So a process that writes continuously leaves a gap now
+//! and then.
 
 use std::time::{Duration, Instant};
 
 use super::connect::BUSY_LOOK;
 
-/// How long this process has been writing without leaving others a chance.
+/// How long this process has been writing without a gap.
 pub(super) struct Turn {
     since: Instant,
     last: Instant,
 }
 
 impl Turn {
-    /// How long a process that has much to do keeps at it.
+    /// Maximum time of continuous writes before a gap.
     const LENGTH: Duration = Duration::from_millis(200);
 
-    /// How long it leaves the file alone then: long enough for whoever waits to notice.
+    /// Length of a gap: long enough for a waiting process to notice.
     pub(super) const GAP: Duration = BUSY_LOOK.saturating_mul(2);
 
-    /// Others had their chance until now.
+    /// Starts the measurement; others could write until now.
     pub(super) fn begin(now: Instant) -> Self {
         Self { since: now, last: now }
     }
 
-    /// Asked before each transaction: true if a gap is to be left first.
+    /// Returns true if a gap is needed first. The writer calls it before each transaction.
     pub(super) fn is_over(&mut self, now: Instant) -> bool {
         let rested = now.duration_since(self.last) >= Self::GAP;
         let over = !rested && now.duration_since(self.since) >= Self::LENGTH;
@@ -33,7 +34,7 @@ impl Turn {
         over
     }
 
-    /// Told after each transaction.
+    /// Records the end of a transaction.
     pub(super) fn wrote(&mut self, now: Instant) {
         self.last = now;
     }
@@ -43,7 +44,8 @@ impl Turn {
 mod tests {
     use super::*;
 
-    /// The gaps that are left in a second of transactions of `long` with pauses of `pause` between them.
+    /// Counts the gaps within one second of transactions that take `long`, with pauses of `pause` between
+    /// them.
     fn gaps(long: Duration, pause: Duration) -> usize {
         let begin = Instant::now();
         let mut now = begin;

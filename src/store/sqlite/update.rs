@@ -1,4 +1,4 @@
-//! Changing a row: compare-and-set on its version, with its result, slots and lease in the same transaction.
+//! Updates a row: compare-and-set on its version, with its result, slots and lease in the same transaction.
 
 use rusqlite::params;
 
@@ -8,7 +8,7 @@ use crate::store::change::{Amend, LeaseChange};
 use crate::store::row::Slots;
 use crate::tasks::store::{Change, Updated};
 
-/// Writes the change, unless its decision is stale, another write came first, or a slot is taken up.
+/// Writes the change, unless its decision is stale, another write came first, or a slot is full.
 pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
     if Change::is_stale(amend.decided_at, db.now) {
         return Ok(Updated::Stale);
@@ -34,7 +34,7 @@ pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
     if let Some(output) = &amend.output {
         db.sql("INSERT OR IGNORE INTO outputs (task, body) VALUES (?1, ?2)")?.execute([id, output])?;
     }
-    // Only here, since the index of its owner's rows has the number.
+    // Only then, since the index on the owner's rows contains the number.
     if amend.output.is_some() || amend.row.closed {
         db.sql(
             "UPDATE tasks SET bytes = octet_length(body)
@@ -54,7 +54,8 @@ fn write_row(db: &Db<'_>, amend: &Amend) -> Result<usize, Fault> {
         LeaseChange::Hold(holder, lease) => (true, Some(holder), Some(db.until(*lease))),
     };
     let row = &amend.row;
-    // ?16 is the holder who holds (?14) or releases; where it is null, `=` is never true, and the lease is kept.
+    // ?16 is the holder that acquires (?14) or releases the lease. If it is null, `=` is never true, and
+    // the lease is kept.
     let written = db
         .sql(
             "UPDATE tasks SET version = version + 1, expires_at = ?3, due_at = ?4, backend = ?5, grp = ?6,

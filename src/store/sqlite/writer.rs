@@ -1,6 +1,6 @@
-//! The one connection that writes. What waits to be written is written together: one transaction, one flush to the
-//! disk, and then everybody is told (group commit). While the disk is busy with one batch, the next one gathers; and
-//! what need not be written at once is written with what must.
+//! The only writing connection, with group commit: pending operations are written in one transaction with
+//! one flush to disk, and then every caller gets its answer. While the disk is busy with one batch, the
+//! next one accumulates. Operations that can wait are written together with urgent ones.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -22,40 +22,42 @@ use crate::clock::Clock;
 use crate::store::write_state::WriteState;
 use crate::tasks::store::{Result, StoreError};
 
-/// The most operations in one transaction, so that the first of a burst is not kept waiting for the last.
+/// Maximum number of operations in one transaction, so that the first of a burst does not wait for the
+/// last.
 const BATCH: usize = 512;
 
-/// Takes work that writes, and answers when it is on the disk.
+/// Executes writes, and answers when they are on disk.
 pub(super) enum Writer {
-    /// A thread of its own has the connection.
+    /// A dedicated thread owns the connection.
     Thread(Thread),
-    /// The caller's thread does the work at once.
+    /// The caller's thread does the work immediately.
     Inline(Mutex<Desk>),
 }
 
-/// The connection and what a transaction needs beside it.
+/// The connection and the other state of a transaction.
 pub(super) struct Desk {
     pub(super) db: Connection,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) path: PathBuf,
     pub(super) commits: Arc<AtomicU64>,
     pub(super) state: Arc<WriteState>,
-    /// What has to be where it was opened; nothing in a simulation.
+    /// The files that must still exist at their paths; `None` in a simulation.
     pub(super) files: Option<Files>,
 }
 
-/// A running writer thread. Dropping it finishes what was handed in and closes the connection.
+/// A running writer thread. Dropping it finishes the submitted work and closes the connection.
 pub(super) struct Thread {
-    // Unbounded, because everybody who hands something in waits for the answer.
+    // Unbounded, because every caller waits for its answer.
     queue: Option<mpsc::Sender<Handed>>,
     patient: Arc<Patient>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Work to be done as soon as it can be; `None`: what can wait has waited long enough.
+/// An urgent operation; or `None` to write the deferred ones now.
 type Handed = Option<Box<dyn Operation>>;
 
-/// What can wait, in the order in which it came. It is done with what comes next, and the thread is not woken for it.
+/// Deferred operations in order of arrival. They are written with the next batch, and do not wake the
+/// thread.
 type Patient = Mutex<Vec<Box<dyn Operation>>>;
 
 /// The writer thread's end of the queue.
@@ -64,7 +66,8 @@ struct Waiting {
     patient: Arc<Patient>,
 }
 
-/// Somebody whose work can wait. When they go away before it was done, nobody else may come to wake the thread.
+/// The caller of a deferred operation. If it is dropped before the operation is done, it wakes the thread,
+/// because no other caller may do so.
 struct Waker<'t> {
     queue: &'t mpsc::Sender<Handed>,
     done: bool,
@@ -73,17 +76,18 @@ struct Waker<'t> {
 impl Drop for Waker<'_> {
     fn drop(&mut self) {
         if !self.done {
-            // A thread that has stopped has done all that was handed in.
+            // A thread that has stopped has finished all submitted work.
             let _ = self.queue.send(None);
         }
     }
 }
 
-/// One piece of work, with whoever waits for it.
+/// One operation, with its waiting caller.
 trait Operation: Send {
-    /// Does the work inside a transaction. It is done again from the start if that transaction was rolled back.
+    /// Does the work inside a transaction. It is repeated from the start if that transaction was rolled
+    /// back.
     fn run(&mut self, db: &Db<'_>) -> Result<(), Fault>;
-    /// Hands over what came of it.
+    /// Sends the result to the caller.
     fn answer(self: Box<Self>, written: Result<(), StoreError>);
 }
 
@@ -102,29 +106,29 @@ impl<T: Send, F: FnMut(&Db<'_>) -> Result<T, Fault> + Send> Operation for Awaite
     fn answer(self: Box<Self>, written: Result<(), StoreError>) {
         let Self { value, reply, .. } = *self;
         let value = written.map(|()| value.expect("work that was committed left its value"));
-        // Whoever asked may have gone away; what was written stays.
+        // The caller may be gone; the write remains.
         let _ = reply.send(value);
     }
 }
 
-/// Where a transaction failed.
+/// The stage at which a transaction failed.
 enum Failed {
     /// It could not begin.
     Begin(Fault),
     /// The work failed, and the transaction was rolled back.
     Work(Fault),
-    /// The commit failed. What was in the transaction counts as not written.
+    /// The commit failed. Everything in the transaction counts as not written.
     Commit(Fault),
 }
 
 impl Writer {
-    /// True if nobody is there to write any more.
+    /// Returns true if the writer thread has ended.
     pub(super) fn has_stopped(&self) -> bool {
         let Writer::Thread(thread) = self else { return false };
         thread.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// A writer with a thread of its own.
+    /// Starts a writer with a dedicated thread.
     pub(super) fn threaded(mut desk: Desk) -> Result<Self> {
         let (queue, waiting) = mpsc::channel();
         let patient = Arc::new(Patient::default());
@@ -146,8 +150,8 @@ impl Writer {
         Ok(Writer::Thread(Thread { queue: Some(queue), patient, thread: Some(thread) }))
     }
 
-    /// Does work in a transaction, for which it may wait as long as `patience`; it is on the disk when this returns.
-    /// Work that was handed in is done even if the future is dropped.
+    /// Does work in a transaction, after a delay of at most `patience`; it is on disk when this returns.
+    /// Submitted work is done even if the future is dropped.
     pub(super) async fn write<T, F>(&self, patience: Duration, mut work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -181,7 +185,8 @@ impl Writer {
 }
 
 impl Waiting {
-    /// Waits until something must be written: it, after all that could wait. `None` once nothing will come any more.
+    /// Waits for an urgent operation or a wake-up. Returns the deferred operations, followed by the urgent
+    /// one, if any. `None` once the queue is closed and empty.
     fn next(&mut self) -> Option<Vec<Box<dyn Operation>>> {
         loop {
             let handed = self.queue.recv();
@@ -191,14 +196,14 @@ impl Waiting {
                 Err(mpsc::RecvError) if batch.is_empty() => return None,
                 Err(mpsc::RecvError) => {}
             }
-            // It may have been done with something else meanwhile.
+            // Another batch may already have included it.
             if !batch.is_empty() {
                 return Some(batch);
             }
         }
     }
 
-    /// Adds what is there by now.
+    /// Adds the operations that have arrived in the meantime.
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>) {
         while batch.len() < BATCH
             && let Ok(handed) = self.queue.try_recv()
@@ -213,15 +218,15 @@ impl Drop for Thread {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported when it happened.
+            // A panic of the thread was already reported.
             let _ = thread.join();
         }
     }
 }
 
 impl Desk {
-    /// One transaction for all. If one operation fails, each gets a transaction of its own, so that a failing one
-    /// harms no other; that is rare, and the common case is spared a savepoint for each.
+    /// Writes all operations in one transaction. If one fails, each gets a transaction of its own, so that
+    /// it affects no other. That is rare, and the common case needs no savepoint per operation.
     fn write_together(&mut self, mut batch: Vec<Box<dyn Operation>>) {
         let outcome = self.transact(|db| batch.iter_mut().try_for_each(|operation| operation.run(db)));
         match outcome {
@@ -239,7 +244,7 @@ impl Desk {
         }
     }
 
-    /// One transaction for one operation, now.
+    /// Writes one operation in one transaction, immediately.
     pub(super) fn write<T>(&mut self, work: &mut dyn FnMut(&Db<'_>) -> Result<T, Fault>) -> Result<T> {
         self.transact(work).map_err(|failed| self.report(failed))
     }
@@ -250,7 +255,7 @@ impl Desk {
         let begun =
             self.files.as_ref().map_or(Ok(()), Files::check).and_then(|()| self.execute("BEGIN IMMEDIATE"));
         let done = begun.map_err(Failed::Begin).and_then(|()| {
-            // A panic is a failure of the work in which it happens, and the thread goes on.
+            // A panic counts as a failure of its own operation, and the thread continues.
             let done = catch_unwind(AssertUnwindSafe(|| work(&Db::new(&self.db, &*self.clock))));
             let value = done.unwrap_or(Err(Fault::Panic)).map_err(Failed::Work)?;
             self.execute("COMMIT").map(|()| value).map_err(Failed::Commit)
@@ -267,7 +272,7 @@ impl Desk {
     }
 
     fn roll_back(&self) {
-        // Some failures (a full disk) roll back by themselves.
+        // Some failures (a full disk) roll back automatically.
         if !self.db.is_autocommit()
             && let Err(fault) = self.execute("ROLLBACK")
         {
@@ -280,7 +285,7 @@ impl Desk {
         Ok(())
     }
 
-    /// The error of a failed transaction. What stops other writes as well is noted.
+    /// Returns the error of a failed transaction. A failure that affects other writes is recorded.
     fn report(&self, failed: Failed) -> StoreError {
         let (Failed::Begin(fault) | Failed::Work(fault) | Failed::Commit(fault)) = failed;
         let reason = fault.stops_writes();

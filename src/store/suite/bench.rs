@@ -1,4 +1,4 @@
-//! What the behaviours work with: a store, a clock that is moved by hand, and rows to put into it.
+//! Fixtures for the store tests: a store, a manual clock, and rows to add.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -16,27 +16,27 @@ use crate::tasks::task::{
     Job, OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
 };
 
-/// How long leases last in here.
+/// The lease duration in these tests.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-/// A clock that stands still until it is moved.
+/// A clock that changes only when it is moved.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock that stands at this moment.
+    /// Creates a clock with this time.
     pub fn at(now: Timestamp) -> Arc<Self> {
         Arc::new(Self(AtomicI64::new(now.as_millis())))
     }
 
-    /// Moves it on.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         self.0.store((self.now() + by).as_millis(), Ordering::SeqCst);
     }
 }
 
 impl ManualClock {
-    /// Sets it back.
+    /// Moves the clock back.
     pub fn set_back(&self, by: Duration) {
         self.0.store((self.now() - by).as_millis(), Ordering::SeqCst);
     }
@@ -48,30 +48,30 @@ impl Clock for ManualClock {
     }
 }
 
-/// An empty store and the clock that it goes by.
+/// An empty store and its clock.
 pub struct Bench {
     /// The store.
     pub store: Arc<dyn Store>,
     /// Its clock.
     pub clock: Arc<ManualClock>,
-    /// What must live as long as the store (a directory).
+    /// A resource that must live as long as the store (a directory).
     pub keep: Option<Box<dyn Send + Sync>>,
     made: AtomicU32,
 }
 
 impl Bench {
-    /// A bench over this store.
+    /// Creates a bench for this store.
     pub fn new(store: Arc<dyn Store>, clock: Arc<ManualClock>) -> Self {
         Self { store, clock, keep: None, made: AtomicU32::new(0) }
     }
 
-    /// The same bench, which also keeps something alive.
+    /// Adds a resource that must stay alive.
     #[must_use]
     pub fn keeping(self, keep: impl Send + Sync + 'static) -> Self {
         Self { keep: Some(Box::new(keep)), ..self }
     }
 
-    /// A row that can be started now, due now: of `alice`, kept for an hour.
+    /// Creates a row that is due and can be started now: of `alice`, kept for an hour.
     pub fn task(&self) -> Task {
         let n = self.made.fetch_add(1, Ordering::SeqCst);
         let mut bytes = [0; 20];
@@ -126,7 +126,7 @@ impl Bench {
         }
     }
 
-    /// [`Bench::task`], with its job started and open in this group.
+    /// Creates a [`Bench::task`] with its job open in this group.
     pub fn open_task(&self, group: &str) -> Task {
         let task = self.task();
         let handle = JobHandle::new(format!("run-{}", task.id));
@@ -134,12 +134,12 @@ impl Bench {
         Task { job, due_at: Some(self.clock.now() + task.terms.max_runtime), ..task }
     }
 
-    /// [`Bench::task`], ended, with nothing left to do for it.
+    /// Creates a [`Bench::task`] that has ended, without pending work.
     pub fn closed_task(&self) -> Task {
         closed(self.task(), self.clock.now())
     }
 
-    /// Adds a row with nothing special about it.
+    /// Adds a row without further options.
     pub async fn add(&self, task: Task) -> Task {
         match self.store.insert(new(task)).await {
             Ok(Inserted::Created(task)) => task,
@@ -147,12 +147,12 @@ impl Bench {
         }
     }
 
-    /// Reads a row whoever owns it.
+    /// Reads a row of any owner.
     pub async fn read(&self, id: &TaskId) -> Option<Task> {
         self.store.get(id, None).await.expect("the store can be read")
     }
 
-    /// Writes a row and leaves its lease alone.
+    /// Writes a row and keeps its lease.
     pub async fn update(&self, task: &Task) -> Updated {
         self.change(task, Lease::Keep).await
     }
@@ -169,30 +169,30 @@ impl Bench {
         self.store.update(change).await.expect("the store can be written")
     }
 
-    /// The ids of the rows that this holder can claim now.
+    /// Claims rows for this holder and returns their ids.
     pub async fn claim(&self, holder: &str) -> Vec<TaskId> {
         self.claim_rows(holder, 100).await.into_iter().map(|task| task.id).collect()
     }
 
-    /// The rows that this holder claims now, so many at most.
+    /// Claims up to `limit` rows for this holder.
     pub async fn claim_rows(&self, holder: &str, limit: usize) -> Vec<Task> {
         let request = ClaimRequest { served: forge(), limit, cursor: None };
         let claimed = self.store.claim(&Holder(holder.to_owned()), LEASE, &request).await;
         claimed.expect("rows can be claimed").tasks
     }
 
-    /// When the next row is due.
+    /// Returns when the next row is due.
     pub async fn next_due(&self) -> Option<Timestamp> {
         self.store.next_due(&[forge()]).await.expect("the store can be read")[0]
     }
 }
 
-/// The backend of all rows that are made here.
+/// Returns the backend of all rows that are created here.
 pub fn forge() -> Served {
     Served::named("forge")
 }
 
-/// A job that was not started.
+/// Returns a job that was not started.
 pub(super) fn pending(queued: bool, not_before: Timestamp) -> Job {
     let spec = Spec {
         target: json!({"argv": ["make"]}),
@@ -203,13 +203,13 @@ pub(super) fn pending(queued: bool, not_before: Timestamp) -> Job {
     Job::Pending { spec, queued, attempts: 0, not_before }
 }
 
-/// The row with its job about to be started, so that it holds its slots.
+/// Returns the row with its job about to be started, so that it takes its slots.
 pub(super) fn starting(task: Task) -> Task {
     let Job::Pending { spec, not_before, .. } = task.job else { panic!("only a pending job can be started") };
     Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
 }
 
-/// The row, ended now.
+/// Returns the row, ended now.
 pub(super) fn closed(task: Task, now: Timestamp) -> Task {
     Task {
         state: TaskState::Ended(Outcome::Succeeded),
@@ -220,17 +220,17 @@ pub(super) fn closed(task: Task, now: Timestamp) -> Task {
     }
 }
 
-/// The row with slots.
+/// Returns the row with slots.
 pub(super) fn with_slots(task: Task, slots: &[&str]) -> Task {
     Task { slots: slots.iter().map(|slot| (*slot).to_owned()).collect(), ..task }
 }
 
-/// The row of a plain call that waits until then.
+/// Returns the row of a plain call that waits until then.
 pub(super) fn waiting(task: Task, digest: &str, waiting_until: Timestamp) -> Task {
     Task { undelivered: Some(Undelivered { digest: digest.to_owned(), waiting_until }), ..task }
 }
 
-/// A row to be added with nothing special about it.
+/// Returns an insert request for a row, without further options.
 pub(super) fn new(task: Task) -> NewTask {
     NewTask {
         most_kept: None,
@@ -246,7 +246,7 @@ pub(super) fn new(task: Task) -> NewTask {
     }
 }
 
-/// One limit for each of the slots.
+/// Returns one limit for each of the slots.
 pub(super) fn limits(slots: &[&str], limit: u32) -> Vec<SlotLimit> {
     slots.iter().map(|slot| SlotLimit { slot: (*slot).to_owned(), limit }).collect()
 }
@@ -263,7 +263,7 @@ pub(super) fn holder(name: &str) -> Holder {
     Holder(name.to_owned())
 }
 
-/// What came of an insert, in one word.
+/// Returns the result of an insert as a short word.
 pub(super) fn verdict(inserted: &Result<Inserted, StoreError>) -> &'static str {
     match inserted {
         Ok(Inserted::Created(_)) => "created",

@@ -1,4 +1,4 @@
-//! The groups that open jobs are watched in.
+//! Tests of the groups in which open jobs are watched.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::tasks::store::{Group, OpenJob};
 use crate::tasks::task::{Printed, Task};
 
-/// The keys of the groups that this holder holds now.
+/// Returns the keys of the groups that this holder gets.
 async fn hold(bench: &Bench, name: &str) -> Vec<String> {
     let held = bench.store.hold(&holder(name), LEASE, &[forge()]).await.expect("groups can be held");
     assert!(held.iter().all(|group| group.backend == "forge"));
@@ -43,7 +43,7 @@ pub async fn a_group_without_open_jobs_is_let_go(bench: &Bench) {
 
 pub async fn a_group_can_be_held_when_its_lease_ran_out(bench: &Bench) {
     bench.add(bench.open_task("x")).await;
-    // A holder that calls often keeps it for as long as it likes.
+    // A holder that renews often keeps the group indefinitely.
     for _ in 0..10 {
         assert_eq!(hold(bench, "a").await, ["x"]);
         bench.clock.advance(LEASE / 4);

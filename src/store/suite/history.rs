@@ -1,4 +1,4 @@
-//! What is kept of what happened to rows.
+//! Tests of the history of rows.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub async fn an_entry_is_written_with_its_change_or_not_at_all(bench: &Bench) {
         ..new(task.clone())
     };
     for _ in 0..2 {
-        // The second finds the first.
+        // The second call finds the first one's row.
         bench.store.insert(wish(&task)).await.expect("the store can be written");
     }
     let other = bench.task();
@@ -48,7 +48,7 @@ pub async fn an_entry_is_written_with_its_change_or_not_at_all(bench: &Bench) {
         let updated = change(bench, &known, &next).await;
         assert_eq!(matches!(updated, Updated::Written(2)), expected == "written", "{updated:?}");
     }
-    // Without slots rows are written another way.
+    // Rows without slots are written by another statement.
     let plain = bench.add(bench.task()).await;
     assert!(matches!(change(bench, &plain, &next).await, Updated::Written(2)));
     let second = Entry { version: 2, at: bench.clock.now(), transition: next };
@@ -87,7 +87,7 @@ pub async fn entries_outlive_their_row_until_they_are_too_old(bench: &Bench) {
     assert_eq!((kept(bench, &task.id).await.len(), kept(bench, &young.id).await.len()), (0, 1));
 }
 
-/// An entry that was written while the clock was ahead keeps no other from being deleted.
+/// An entry that was written while the clock was ahead does not block the deletion of others.
 pub async fn future_entry_does_not_stop_purge(bench: &Bench) {
     let (day, year) = (Duration::from_secs(86_400), Duration::from_secs(366 * 86_400));
     bench.clock.advance(year);

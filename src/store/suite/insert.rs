@@ -1,4 +1,4 @@
-//! Adding rows: idempotency keys, abandoned rows, slots, and being born leased.
+//! Tests of inserts: idempotency keys, abandoned rows, slots, and initial leases.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub async fn a_row_that_holds_slots_is_refused_where_one_is_taken_up(bench: &Ben
     assert_eq!(verdict(&insert(&["deploy"]).await), "no slot");
     assert_eq!(verdict(&insert(&["forge", "deploy"]).await), "no slot");
     assert_eq!(verdict(&insert(&["forge"]).await), "created");
-    // A row that holds none is not refused: it waits, or takes them later.
+    // A row that takes no slot yet is not refused: it queues, or takes them later.
     let task = with_slots(bench.task(), &["deploy"]);
     let inserted = bench.store.insert(NewTask { limits: limits(&["deploy"], 2), ..new(task) }).await;
     assert_eq!(verdict(&inserted), "created");
@@ -195,7 +195,7 @@ pub async fn files_count_towards_byte_limit(bench: &Bench) {
         let Ok(Inserted::Created(task)) = insert(bench.task()).await else { panic!("not created") };
         tasks.push(task);
     }
-    // A job can write any number.
+    // A job can report any number.
     for task in tasks {
         let ended = Task { files_bytes: u64::MAX, ..closed(task, bench.clock.now()) };
         bench.end_with(&ended, &Output::text("done")).await;

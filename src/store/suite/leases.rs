@@ -1,4 +1,4 @@
-//! Who may act on a row, and until when.
+//! Tests of leases: which holder may act on a row, and until when.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ pub async fn a_lease_that_ran_out_is_claimed_by_another(bench: &Bench) {
     assert!(bench.claim("b").await.is_empty());
     bench.clock.advance(Duration::from_millis(1));
     assert_eq!(bench.claim("b").await, [task.id]);
-    // Whoever was frozen meanwhile cannot write what it holds of the row.
+    // A holder that was frozen in the meantime cannot write its outdated row.
     assert!(matches!(bench.update(&claimed).await, Updated::Conflict));
 }
 
@@ -120,7 +120,7 @@ pub async fn the_next_due_time_respects_leases(bench: &Bench) {
     assert_eq!(next().await, None);
     bench.add(bench.closed_task()).await;
     assert_eq!(next().await, None);
-    // Due at once, and leased for 30 s.
+    // Due immediately, and leased for 30 s.
     let wish = NewTask { lease: Some((holder("a"), LEASE)), ..new(bench.task()) };
     let Ok(Inserted::Created(leased)) = bench.store.insert(wish).await else { panic!("not created") };
     assert_eq!(next().await, Some(now + LEASE));
@@ -129,7 +129,7 @@ pub async fn the_next_due_time_respects_leases(bench: &Bench) {
     let soon = bench.add(Task { due_at: Some(seconds(20)), ..bench.task() }).await;
     assert_eq!(next().await, Some(seconds(20)));
     bench.update(&closed(soon, now)).await;
-    // Due long after its lease has run out.
+    // Due long after its lease has expired.
     bench.update(&Task { due_at: Some(seconds(40)), ..leased }).await;
     assert_eq!(next().await, Some(seconds(40)));
 }
@@ -168,7 +168,7 @@ async fn add(bench: &Bench, task: Task, identity: Option<&str>) -> Task {
     task
 }
 
-/// A process serves the backends that it has connected, and no others.
+/// A process serves only the backends that it has connected.
 pub async fn rows_of_unconnected_backends_stay(bench: &Bench) {
     let away = |task: Task| Task { backend: "away".to_owned(), ..task };
     let far = bench.add(away(bench.task())).await;
@@ -187,12 +187,12 @@ pub async fn rows_of_unconnected_backends_stay(bench: &Bench) {
     assert_eq!(claim(bench, "b", &there).await, [far.id]);
     assert_eq!(hold(bench, "a", std::slice::from_ref(&here)).await, ["y"]);
     assert_eq!(hold(bench, "b", &both).await, ["x"]);
-    // A holder that is not connected any more gives the group up.
+    // A holder that is no longer connected gives the group up.
     assert_eq!(hold(bench, "b", &[here]).await, Vec::<String>::new());
     assert_eq!(hold(bench, "c", &[there]).await, ["x"]);
 }
 
-/// Two engines under one name are served apart.
+/// Two engines under one name are served separately.
 pub async fn rows_of_other_identities_stay(bench: &Bench) {
     let ours = served("forge", Some("sim one"));
     let other = served("forge", Some("sim two"));
@@ -218,7 +218,7 @@ pub async fn rows_of_other_identities_stay(bench: &Bench) {
     bench.update(&closed(open, bench.clock.now())).await;
 }
 
-/// A row without an identity gets the first that is connected, at a start or with a claim.
+/// A row without an identity gets the first connected one, at startup or with a claim.
 pub async fn rows_without_identity_are_adopted(bench: &Bench) {
     let [one, two] = ["sim one", "sim two"].map(|identity| served("forge", Some(identity)));
     let adopt = async |served: &Served| bench.store.adopt(served).await.expect("rows can be adopted");
@@ -235,7 +235,7 @@ pub async fn rows_without_identity_are_adopted(bench: &Bench) {
     assert!(!claim(bench, "a", &one).await.contains(&late.id), "a claim adopts, too");
 }
 
-/// However much one owner has piled up, each owner's first row is claimed within one round.
+/// Each owner's first row is claimed within one round, regardless of another owner's backlog.
 pub async fn large_backlog_serves_every_owner(bench: &Bench) {
     for n in 0..600 {
         bench.add(Task { owner: Owner::new(if n < 400 { "a" } else { "m" }), ..bench.task() }).await;
@@ -261,7 +261,7 @@ pub async fn large_backlog_serves_every_owner(bench: &Bench) {
     assert!(of("m") >= 2 && of("a") >= 3, "{owners:?}");
 }
 
-/// A list of due rows leases nothing and goes on after a row.
+/// A list of due rows leases nothing and can start after a row.
 pub async fn due_rows_are_listed_unleased(bench: &Bench) {
     let mut rows = Vec::new();
     for _ in 0..5 {
@@ -297,7 +297,7 @@ pub async fn groups_of_two_identities_are_independent(bench: &Bench) {
     assert_eq!(hold(bench, "a", &[one]).await, ["x"]);
 }
 
-/// As after the clock was set back: without it, a lease would last longer by as much.
+/// Needed after the clock was set back: otherwise a lease would last longer by that difference.
 pub async fn leases_are_shortened(bench: &Bench) {
     let (hour, short) = (Duration::from_secs(3600), Duration::from_secs(60));
     let task = bench.add(bench.task()).await;

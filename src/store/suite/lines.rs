@@ -1,4 +1,4 @@
-//! Rows that wait for slots.
+//! Tests of rows that queue for slots.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub async fn the_head_of_a_line_is_its_oldest_row(bench: &Bench) {
     assert_eq!(heads().await, [second, third, behind], "the oldest line is first");
 }
 
-/// A row of a backend that is not connected does not block those behind it.
+/// A row of a backend that is not connected does not block the rows behind it.
 pub async fn line_heads_are_of_connected_backends(bench: &Bench) {
     bench.clock.advance(Duration::from_millis(1));
     let job = pending(true, bench.clock.now());

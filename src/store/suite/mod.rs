@@ -1,10 +1,11 @@
-//! The contract of [`crate::tasks::store`] as tests, one for each of its bullets. Every store runs all of them:
+//! The contract of [`crate::tasks::store`] as tests, one for each of its bullets. Every store runs all of
+//! them:
 //!
 //! ```text
 //! taskbridge::store_suite!(open_my_store());
 //! ```
 //!
-//! where the expression gives a [`Bench`] over an empty store. The tests assert; they must not know a store's insides.
+//! The expression returns a [`Bench`] for an empty store. The tests must not know a store's internals.
 
 #![allow(missing_docs, reason = "the name of a behaviour says all of it")]
 
@@ -34,7 +35,8 @@ pub use sessions::*;
 pub use shared::*;
 pub use tally::*;
 
-/// Makes one test of every behaviour. Takes an expression that gives a [`Bench`] over an empty store, within tokio.
+/// Generates one test per behaviour. Takes an expression that returns a [`Bench`] for an empty store,
+/// within tokio.
 #[macro_export]
 macro_rules! store_suite {
     ($bench:expr) => {

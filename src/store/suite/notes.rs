@@ -1,4 +1,4 @@
-//! What a store keeps beside rows.
+//! Tests of the data that a store keeps in addition to rows.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub async fn the_first_seal_key_stays(bench: &Bench) {
     assert_eq!(key([2; 32]).await, [1; 32]);
 }
 
-/// A fact is read as it was last written.
+/// A fact reads back as it was last written.
 pub async fn facts_are_replaced(bench: &Bench) {
     let fact = async |name| bench.store.fact(name).await.expect("facts can be read");
     let set = async |name, value| bench.store.set_fact(name, value).await.expect("facts can be written");

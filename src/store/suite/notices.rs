@@ -1,4 +1,5 @@
-//! What receivers are owed: with the change that caused it or not at all, to one sender at a time, until it is struck.
+//! Tests of notices: each is committed atomically with its change, leased to one sender at a time, and kept
+//! until it is deleted.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Reading, listing, writing and deleting rows.
+//! Tests of reading, listing, writing and deleting rows.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ pub async fn a_list_goes_on_after_a_position(bench: &Bench) {
     let mut made = Vec::new();
     for n in 0..7 {
         made.push(bench.add(bench.task()).await);
-        // Some rows share a moment.
+        // Some rows have the same creation time.
         bench.clock.advance(Duration::from_millis(n % 2));
     }
     made.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
@@ -82,7 +82,7 @@ pub async fn a_list_goes_on_after_a_position(bench: &Bench) {
         }
         assert!(page.len() <= 3);
         seen.extend(page);
-        // What is added meanwhile is newer than every position, and moves nothing.
+        // A row that is added in the meantime is newer than every position, and changes no page.
         bench.clock.advance(Duration::from_millis(1));
         bench.add(bench.task()).await;
     }
@@ -174,7 +174,7 @@ pub async fn an_update_takes_slots_only_where_places_are_left(bench: &Bench) {
     assert_eq!(bench.read(&second.id).await, Some(second.clone()), "nothing was written");
     assert!(matches!(take(&taken).await, Updated::Written(3)), "it has its place already");
     bench.update(&closed(Task { version: 3, ..taken }, bench.clock.now())).await;
-    // Those who wait do not keep the head of their own line from a free place.
+    // Queued rows do not keep the head of their own queue from a free slot.
     let behind =
         Task { job: super::bench::pending(true, bench.clock.now()), ..with_slots(bench.task(), &["s"]) };
     bench.add(behind).await;
@@ -250,17 +250,18 @@ pub async fn a_purge_leaves_nothing_of_a_row(bench: &Bench) {
     assert_eq!(bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written").len(), 1);
     assert_eq!(bench.store.output(&task.id).await.expect("the store can be read"), None);
     assert!(bench.next_due().await.is_none());
-    // The same id, key and slot are as if they had never been.
+    // The id, key and slot can be used again.
     assert_eq!(keyed(task).await, "created");
 }
 
-/// A value that is nested this deep.
+/// Returns a value with this nesting depth.
 fn nested(levels: usize) -> Value {
     (0..levels)
         .fold(json!("]}"), |value, level| if level % 2 == 0 { json!([value]) } else { json!({ "a": value }) })
 }
 
-/// What an older version wrote of a job, and of a call whose message was nested as deep as could be read.
+/// Returns a task as an older version wrote it, with notes, a question and a call nested up to the maximum
+/// depth.
 fn deep_task(bench: &Bench, value: &Value) -> Task {
     let now = bench.clock.now();
     let object = json!({ "x": value }).as_object().cloned().expect("it is an object");
@@ -279,13 +280,13 @@ fn deep_task(bench: &Bench, value: &Value) -> Task {
     Task { notes: vec![Noted { note, seen_at: now }], questions: vec![asked], job, ..bench.task() }
 }
 
-/// Rows are readable whatever is nested in them, and nothing of it is lost: what is too deep is kept as text.
+/// Rows are readable at any nesting depth, and nothing is lost: deeper parts are kept as text.
 pub async fn deep_json_stays_readable(bench: &Bench) {
     for levels in (0..90).step_by(30).chain(90..135).chain([200]) {
         let value = nested(levels);
         let task = bench.add(deep_task(bench, &value)).await;
         let read = bench.read(&task.id).await.expect("the row is there");
-        // A part that is text is quoted once more.
+        // A part that is kept as text is quoted once more.
         let plain = |value: &Value| value.to_string().replace(['"', '\\'], "");
         let same = |found: &Value| plain(found) == plain(&value);
         assert!(same(&read.notes[0].note.data), "{levels}");
@@ -302,7 +303,7 @@ pub async fn deep_json_stays_readable(bench: &Bench) {
         let kept = bench.store.output(&task.id).await.expect("the result can be read").expect("there is one");
         assert!(same(&kept.structured.expect("it is kept")), "{levels}");
     }
-    // What comes from jobs now is bounded before it is kept.
+    // New data of jobs is bounded before it is stored.
     let seen =
         Observation::new(JobState::Succeeded(Output { structured: Some(nested(127)), ..Output::default() }));
     let JobState::Succeeded(bounded) = seen.made_harmless().state else { panic!("it succeeded") };

@@ -1,4 +1,4 @@
-//! What little a session can change.
+//! Tests of the settings of a session.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::tasks::store::{Held, MOST_HELD, MOST_POLLS, Message, Setting, Setting
 use crate::tasks::streams::{StreamNote, Streams};
 use crate::tasks::task::TaskId;
 
-/// Sets something for the session `n`, which lasts for a minute.
+/// Changes a setting of the session `n`, which lasts for a minute.
 async fn set(bench: &Bench, setting: Setting) -> bool {
     let forget_after = bench.clock.now() + Duration::from_secs(60);
     bench.store.set("n", setting, forget_after).await.expect("the store can be written").is_some()
@@ -95,7 +95,7 @@ pub async fn a_session_follows_so_many_at_most(bench: &Bench) {
     assert!(set(bench, follow(0)).await, "that one is followed already");
     assert!(set(bench, Setting::Unfollow("a:/0".to_owned())).await);
     assert!(set(bench, follow(MOST)).await);
-    // It may follow fewer since: what it follows stays, and what else it sets is kept.
+    // The limit has been lowered since: existing subscriptions stay, and other settings are kept.
     assert!(!set(bench, Setting::Follow("a:/new".to_owned(), 3)).await);
     assert!(set(bench, Setting::Follow("a:/1".to_owned(), 3)).await);
     assert!(set(bench, Setting::Level(Level::Error)).await);

@@ -1,6 +1,6 @@
-//! Two processes over one store: what must be exact is exact between them as well.
+//! Tests of two processes over one store: guarantees of exactness also apply between them.
 //!
-//! Each behaviour is handed two benches over the same rows, and makes its rows with the first.
+//! Each behaviour gets two benches over the same rows, and creates its rows with the first.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use super::bench::{LEASE, forge, holder, limits, new, once, starting, verdict, w
 use crate::tasks::store::{NewTask, Updated};
 use crate::tasks::task::Task;
 
-/// As [`crate::store_suite`], for two stores over the same rows. Takes an expression that gives two benches.
+/// Like [`crate::store_suite`], for two stores over the same rows. Takes an expression that returns two
+/// benches.
 #[macro_export]
 macro_rules! shared_store_suite {
     ($benches:expr) => {

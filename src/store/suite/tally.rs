@@ -1,4 +1,4 @@
-//! Counting what there is.
+//! Tests of the counts.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Forms: which ones MCP lets a server show, and whether one was filled in as it asks. A form is a flat object whose
-//! fields are text, numbers, yes or no, and choices.
+//! Forms: validation of form schemas against MCP, and of the submitted content against the schema. A form is
+//! a flat object of text, number, boolean and choice fields.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::paths::LocationSegment;
@@ -8,19 +8,19 @@ use serde_json::{Map, Value};
 
 use super::secret;
 
-/// At most this many faults are named at once.
+/// The maximum number of faults in one message.
 const MAX_FAULTS: usize = 5;
 
-/// What a form may say of itself, and any field of itself.
+/// The keywords that a form and each field may use.
 const OF_FORMS: [&str; 7] =
     ["$schema", "type", "title", "description", "properties", "required", "additionalProperties"];
 const OF_FIELDS: [&str; 6] = ["type", "title", "description", "default", "examples", "writeOnly"];
-/// The formats that MCP names.
+/// The formats that MCP defines.
 const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
 
 type Fields = Map<String, Value>;
 
-/// Says whether this is a form.
+/// Checks that the schema is a valid form.
 pub(super) fn check(schema: &Value) -> Result<(), String> {
     let form = schema.as_object().filter(|form| form.get("type") == Some(&"object".into()));
     let form = form.ok_or("its schema must be an object with \"type\": \"object\"")?;
@@ -45,13 +45,14 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The form as it was filled in, with the defaults of what was left out.
+/// Returns the submitted form with the defaults of missing fields.
 pub(super) fn fill(schema: &Value, mut content: Fields) -> Result<Fields, String> {
     let nothing = Map::new();
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&nothing);
-    // A form without fields is answered by sending it back, whatever comes with it.
+    // A form without fields is answered by its submission; its content is ignored.
     content.retain(|_, value| !fields.is_empty() && !value.is_null());
-    // What nobody asked for is left out (MCP, multi round-trip requests, "Error Handling"), unless the form wants it named.
+    // Unrequested fields are dropped (MCP, multi round-trip requests, "Error Handling"), unless the form
+    // forbids additional properties.
     if schema.get("additionalProperties") == Some(&Value::Bool(false))
         && let Some(name) = content.keys().find(|name| !fields.contains_key(*name))
     {
@@ -74,7 +75,7 @@ fn compile(schema: &Value) -> Result<Validator, String> {
     let options = jsonschema::options()
         .offline()
         .should_validate_formats(true)
-        // An engine's pattern must not hold us up, whatever the answer.
+        // A pattern from an engine must not block validation, whatever the answer.
         .with_pattern_options(PatternOptions::regex());
     options.build(schema).map_err(|fault| format!("`{}`: {fault}", fault.instance_path()))
 }
@@ -154,7 +155,7 @@ fn titled(choice: &Value) -> bool {
     choice.get("const").is_some_and(Value::is_string) && choice.get("title").is_some_and(Value::is_string)
 }
 
-/// Only these keywords: of others clients make nothing, or something else.
+/// Accepts only these keywords: clients ignore others, or interpret them differently.
 fn known(object: &Fields, always: &[&str], more: &[&str]) -> Result<(), String> {
     let is_known = |key: &&String| always.contains(&key.as_str()) || more.contains(&key.as_str());
     match object.keys().find(|key| !is_known(key)) {
@@ -163,7 +164,7 @@ fn known(object: &Fields, always: &[&str], more: &[&str]) -> Result<(), String> 
     }
 }
 
-/// The field that a fault is about.
+/// Returns the field that a fault is about.
 fn names<'a>(fault: &'a ValidationError<'_>) -> Option<std::borrow::Cow<'a, str>> {
     match fault.instance_path().into_iter().next() {
         Some(LocationSegment::Property(name)) => Some(name.into_owned().into()),
@@ -182,7 +183,7 @@ fn in_words(fault: &ValidationError<'_>, fields: &Fields) -> String {
     format!("`{name}`{shown} {}", words(fault))
 }
 
-/// What a field must be. What was typed is not repeated.
+/// Describes what a field must be. The text never repeats the submitted value.
 fn words(fault: &ValidationError<'_>) -> String {
     use ValidationErrorKind as Kind;
     match fault.kind() {

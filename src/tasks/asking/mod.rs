@@ -1,7 +1,7 @@
-//! What a job may ask, and what is an answer to it: one rule for every engine and every kind of client. Pure. It must
-//! not know who is asked, or how.
+//! Validation of questions and answers: the same rules for every engine and every kind of client. Pure. It
+//! must not know who is asked, or how.
 //!
-//! What somebody typed never gets into a text that is made here: such texts are shown and logged.
+//! The texts made here never contain what a person typed, because they are shown and logged.
 
 mod form;
 mod secret;
@@ -10,10 +10,10 @@ mod shapes;
 use serde_json::Map;
 use taskbridge_sdk::{Answer, Ask, Question};
 
-/// Says whether this can be asked of anybody.
+/// Checks that a question can be asked.
 ///
 /// # Errors
-/// Why not, in words for the author of the job.
+/// The reason, written for the author of the job.
 pub fn check(question: &Question) -> Result<(), String> {
     match &question.ask {
         Ask::Form(schema) => form::check(schema),
@@ -23,11 +23,11 @@ pub fn check(question: &Question) -> Result<(), String> {
     }
 }
 
-/// The answer as the job is given it: with the defaults of what a form was left without, and without what nobody
-/// asked for.
+/// Returns the answer for the job: with the defaults of the form fields that were left out, and without
+/// unrequested fields.
 ///
 /// # Errors
-/// Why it is none, in words for whoever gave it.
+/// The reason why the answer is invalid, written for the person who gave it.
 pub fn fit(question: &Question, answer: Answer) -> Result<Answer, String> {
     let Answer::Accept(content) = answer else { return Ok(answer) };
     let content = match &question.ask {
@@ -39,7 +39,7 @@ pub fn fit(question: &Question, answer: Answer) -> Result<Answer, String> {
     Ok(Answer::Accept(content))
 }
 
-/// Others must not be able to read along or to answer in place of the page.
+/// Rejects URLs on which others could read the traffic or impersonate the page.
 fn check_url(url: &str) -> Result<(), String> {
     shapes::check_uri(url).map_err(|()| format!("its url {url:?} is no URL"))?;
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));

@@ -1,9 +1,9 @@
-//! Whether a field of a form asks for a secret. A form passes through the client, its host and perhaps its model, so
-//! secrets are never asked for in one.
+//! Detection of form fields that ask for a secret. A form passes through the client, its host and perhaps
+//! its model, so secrets are never requested in one.
 
 use serde_json::{Map, Value};
 
-/// The words that mean a secret, alone or two in a row.
+/// Words and pairs of words that mean a secret.
 const WORDS: [&str; 15] = [
     "password",
     "passwords",
@@ -30,7 +30,8 @@ const PAIRS: [(&str, &str); 6] = [
     ("private", "keys"),
 ];
 
-/// True if a person would have to type a secret here. A choice, a number, a yes or no is none, however it is called.
+/// Returns true if a person would have to type a secret into this field. A choice, a number or a boolean is
+/// not a secret, whatever its name.
 pub(super) fn is_asked_by(name: &str, field: &Map<String, Value>) -> bool {
     let says = |key: &str, value: &Value| field.get(key) == Some(value);
     if says("format", &"password".into()) || says("writeOnly", &true.into()) {
@@ -48,7 +49,7 @@ fn names_one(text: &str) -> bool {
         || words.windows(2).any(|two| PAIRS.contains(&(two[0].as_str(), two[1].as_str())))
 }
 
-/// The words of a name in lower case: of `dbPassword`, `db_password` and `DB password` alike.
+/// Splits a name into lower-case words: the same for `dbPassword`, `db_password` and `DB password`.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_small = false;

@@ -1,12 +1,12 @@
-//! The shapes of MCP that pass through here as they are: a sampling request and its result, roots. Only what every
-//! revision asks of them is checked.
+//! JSON schemas of MCP objects that pass through unchanged: a sampling request and its result, and roots.
+//! They require only what every protocol revision requires.
 
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
-/// `CreateMessageRequestParams`, without what is the server's own.
+/// `CreateMessageRequestParams`, without the fields that belong to the server.
 static SAMPLING: LazyLock<Validator> = LazyLock::new(|| {
     compiled(json!({
         "type": "object",
@@ -96,26 +96,26 @@ fn compiled(schema: Value) -> Validator {
     options.build(&schema).expect("the schemas in this file are valid")
 }
 
-/// What is wrong with a request for sampling.
+/// Validates a sampling request.
 pub(super) fn check_sampling(request: &Map<String, Value>) -> Result<(), String> {
     held(&SAMPLING, request).map_err(|fault| format!("its sampling request is none of MCP's: {fault}"))
 }
 
-/// A model's answer.
+/// Validates a model's answer, and removes `_meta`.
 pub(super) fn sampled(mut result: Map<String, Value>) -> Result<Map<String, Value>, String> {
     result.remove("_meta");
     held(&SAMPLED, &result).map_err(|fault| format!("it is no CreateMessageResult: {fault}"))?;
     Ok(result)
 }
 
-/// A client's roots.
+/// Validates a client's roots, and removes `_meta`.
 pub(super) fn roots(mut result: Map<String, Value>) -> Result<Map<String, Value>, String> {
     result.remove("_meta");
     held(&ROOTS, &result).map_err(|fault| format!("it is no ListRootsResult: {fault}"))?;
     Ok(result)
 }
 
-/// Whether it is a URI at all.
+/// Checks that the text is a URI.
 pub(super) fn check_uri(text: &str) -> Result<(), ()> {
     if URI.is_valid(&Value::from(text)) { Ok(()) } else { Err(()) }
 }

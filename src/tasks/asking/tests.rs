@@ -1,4 +1,4 @@
-//! What can be asked, and what is an answer.
+//! Tests of valid questions and valid answers.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{Answer, Ask, Question};
@@ -24,7 +24,7 @@ fn filled(question: &Question, content: Value) -> Result<Value, String> {
     }
 }
 
-/// Every kind of field that MCP's forms know.
+/// Returns a form with every kind of field that MCP defines.
 fn every_field() -> Question {
     form(json!({
         "name": {"type": "string", "title": "Your name", "minLength": 2, "maxLength": 4, "pattern": "^[a-z]+$"},

@@ -1,4 +1,4 @@
-//! What is kept of each event, and how little of what goes on for ever.
+//! Tests of the history entry of each event, and of the bounds on repeated events.
 
 use serde_json::json;
 use taskbridge_sdk::{GroupKey, JobState, Observation, Output, Question, Timestamp};
@@ -8,7 +8,7 @@ use crate::tasks::machine::tests::{poll, row_of};
 use crate::tasks::machine::{self, Cancel, Failure};
 use crate::tasks::task::TaskId;
 
-/// A row, and all that was kept of it.
+/// A row and its history.
 struct Told {
     task: Task,
     now: Timestamp,
@@ -21,7 +21,7 @@ impl Told {
         Self { now: task.created_at, kept: scribe(true).born(&task).into_iter().collect(), task }
     }
 
-    /// Applies the event a while later, and gives what is kept of it.
+    /// Applies the event after `later`, and returns the facts that are kept.
     fn hears(&mut self, event: Event, later: Duration) -> Vec<Fact> {
         self.now = self.now + later;
         let said = said(&self.task, &event);

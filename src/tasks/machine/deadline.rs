@@ -1,7 +1,8 @@
-//! The deadlines of a task: for its start, for its job, for an answer, and for an outcome that cannot be read. Pure.
+//! The deadlines of a task: for its start, its job, an answer, and an outcome that cannot be read. Pure.
 //!
-//! A deadline of a job is decided by a poll that began after it, never by the clock alone: after an outage a job that has
-//! ended delivers its result, however late, and a question that was answered in the engine ends nothing.
+//! A deadline of a job is decided by a poll that began after it, never by the clock alone. After an
+//! outage, a job that has ended still delivers its result, however late. A question that was
+//! answered in the engine ends nothing.
 
 use std::time::Duration;
 
@@ -10,41 +11,42 @@ use taskbridge_sdk::Timestamp;
 use super::{Failure, awaits_consent, end, in_words, questions, uncounted_gap, wait_after, wish_cancel};
 use crate::tasks::task::{Asked, Job, OnExpiry, Outcome, Overdue, Task};
 
-/// So many polls must fail after the deadline before the outcome counts as unknown, however long that takes.
+/// Minimum number of failed polls after the deadline before the outcome counts as unknown, even if
+/// they take longer than `outcome_grace`.
 const FAILED_POLLS: u32 = 3;
 
-/// When the task has waited for its start for as long as it may.
+/// Returns when the task has waited for its start for the maximum time.
 pub(super) fn wait(task: &Task) -> Timestamp {
     task.created_at + longest_wait(task)
 }
 
-/// How long the task may wait for its start. Consent is an answer like any other.
+/// Returns how long the task may wait for its start. `answer_within` also limits the wait for consent.
 fn longest_wait(task: &Task) -> Duration {
     let within = task.terms.answer_within.filter(|_| awaits_consent(task));
     within.into_iter().fold(task.terms.max_wait(), Duration::min)
 }
 
-/// When a task whose start was not sent is given up: at the end of its wait, or when the engine has been unavailable for
-/// `start_within` and wants no further attempt before that.
+/// Returns when a task whose start was not sent is given up. This is the end of its wait. It is earlier if
+/// the engine has been unavailable for `start_within` and the next attempt would be later than that.
 pub(super) fn pending(task: &Task) -> Timestamp {
     let Job::Pending { queued: false, not_before, .. } = &task.job else { return wait(task) };
     let give_up = task.trouble.as_ref().map(|trouble| trouble.since + task.terms.start_within);
     give_up.filter(|give_up| not_before > give_up).map_or(wait(task), |give_up| give_up.min(wait(task)))
 }
 
-/// When an open job is to be polled because a deadline is over.
+/// Returns when an open job must be polled because a deadline has passed.
 pub(super) fn open(task: &Task) -> Option<Timestamp> {
     let at = first(task)?;
     Some(task.overdue.map_or(at, |overdue| at.max(overdue.not_before)))
 }
 
-/// The first deadline of an open job.
+/// Returns the earliest deadline of an open job.
 fn first(task: &Task) -> Option<Timestamp> {
     run(task).into_iter().chain(answer(task).map(|(at, _)| at)).min()
 }
 
-/// When the `max_runtime` of an open job is over; `None` if that decides nothing any more: the task has ended and its job
-/// is being stopped.
+/// Returns when the `max_runtime` of an open job is over. `None` if that no longer matters, because
+/// the task has ended and its job is being stopped.
 fn run(task: &Task) -> Option<Timestamp> {
     match &task.job {
         Job::Open { started_at, .. } if task.cancel.is_none() || !task.has_ended() => {
@@ -54,20 +56,20 @@ fn run(task: &Task) -> Option<Timestamp> {
     }
 }
 
-/// The oldest open question of an open job, and when its `answer_within` is over. A job that is being stopped needs no
-/// answer.
+/// Returns the oldest open question of an open job, and when its `answer_within` is over. A job
+/// that is being stopped needs no answer.
 fn answer(task: &Task) -> Option<(Timestamp, &Asked)> {
     let within = task.terms.answer_within.filter(|_| task.cancel.is_none())?;
     let oldest = task.open_questions().min_by_key(|asked| asked.at)?;
     matches!(task.job, Job::Open { .. }).then_some((oldest.at + within, oldest))
 }
 
-/// True if a poll that began at this moment and saw the job running ends the task.
+/// Returns true if a poll that began at this time and saw the job running ends the task.
 pub(in crate::tasks) fn decides(task: &Task, began: Timestamp) -> bool {
     run(task).is_some_and(|deadline| began >= deadline)
 }
 
-/// Gives up a task whose start was not sent in time.
+/// Ends a task whose start was not sent in time.
 pub(super) fn pending_passed(task: &mut Task, now: Timestamp) {
     let deadline = pending(task);
     if !matches!(task.job, Job::Pending { .. }) || now < deadline {
@@ -83,7 +85,7 @@ pub(super) fn pending_passed(task: &mut Task, now: Timestamp) {
     end(task, Outcome::Broken, format!("not started: {why}"), now);
 }
 
-/// A poll saw the job running after its `max_runtime`.
+/// Ends the task after a poll saw the job running past its `max_runtime`.
 pub(super) fn still_runs(task: &mut Task, now: Timestamp) {
     let job = match task.terms.on_expiry {
         OnExpiry::Cancel => "the job is stopped",
@@ -96,7 +98,7 @@ pub(super) fn still_runs(task: &mut Task, now: Timestamp) {
     expire(task, message, now);
 }
 
-/// A poll that began at this moment saw the job running, and these are the questions that it still asks.
+/// Fails the task if a poll that began after the deadline still lists the question.
 pub(super) fn still_asks(task: &mut Task, began: Timestamp, now: Timestamp) {
     let Some((_, asked)) = answer(task).filter(|(deadline, _)| began >= *deadline) else { return };
     let within = in_words(task.terms.answer_within.unwrap_or_default());
@@ -107,15 +109,15 @@ pub(super) fn still_asks(task: &mut Task, began: Timestamp, now: Timestamp) {
     questions::stop(task, Outcome::Failed, None, message, now);
 }
 
-/// A poll failed. After a deadline the next one waits; after `max_runtime` that is counted, and ends the task once
-/// `outcome_grace` is over.
+/// Handles a failed poll. After a deadline, the next poll is delayed. After `max_runtime`, failed polls are
+/// counted, and they end the task once `outcome_grace` is over.
 pub(super) fn poll_failed(task: &mut Task, failure: &Failure, now: Timestamp) {
     if first(task).is_none_or(|deadline| now < deadline) {
         return;
     }
     let has_run_out = decides(task, now);
     let begun = Overdue { since: now, times: 0, not_before: now };
-    // Polls that failed before `max_runtime` was over do not count towards its grace.
+    // Polls that failed before the end of `max_runtime` do not count towards the grace period.
     let counts =
         |overdue: &Overdue| !has_run_out || run(task).is_some_and(|deadline| overdue.since >= deadline);
     let Overdue { since, times, not_before } = task.overdue.filter(counts).unwrap_or(begun);

@@ -1,4 +1,4 @@
-//! The half of the machine that hears from the engine: starts, looks, cancellations. Pure.
+//! The half of the state machine that handles reports from the engine: starts, polls, cancellations. Pure.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) fn intended(task: &mut Task, now: Timestamp) {
     task.job = Job::Starting { spec: spec.clone(), attempts: attempts + 1, sought: None, not_before: now };
 }
 
-/// How often the tasks that a call refers to are looked up until each has started.
+/// How often the tasks that a call refers to are read until each has started.
 const RESOLVE_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) fn resolved(task: &mut Task, handles: Vec<(String, JobHandle)>, now: Timestamp) {
@@ -45,7 +45,8 @@ pub(super) fn reference_lost(step: &mut Step, parameter: &str, now: Timestamp) {
     end_with(step, Outcome::Failed, message.clone(), Output::text(message), now);
 }
 
-/// An attempt that its own sender took back before it went out. It counts, so that no later one has its number.
+/// Takes back an attempt before it was sent. The attempt still counts, so that no later one reuses
+/// its number.
 pub(super) fn unsent(task: &mut Task, now: Timestamp) {
     if let Job::Starting { spec, attempts, .. } = &task.job {
         let (spec, attempts) = (spec.clone(), *attempts);
@@ -53,7 +54,7 @@ pub(super) fn unsent(task: &mut Task, now: Timestamp) {
     }
 }
 
-/// How long a row waits whose call could not be made in time, since the store was slow or busy.
+/// Delay of a row whose call was not made in time, because the store was slow or busy.
 const PUT_OFF: Duration = Duration::from_secs(2);
 
 pub(super) fn put_off(task: &mut Task, now: Timestamp) {
@@ -85,7 +86,8 @@ pub(super) fn no_slot(step: &mut Step, now: Timestamp) {
     }
 }
 
-/// Slots in words for all who may look at the task: those of an owner name that owner.
+/// Names the slots for everybody who may see the task. Slots of an owner contain the owner's name,
+/// so they are replaced by a general text.
 fn places(slots: &[String]) -> String {
     let (owners, shared): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| is_of_owner(slot));
     let shared = shared.into_iter().map(|slot| format!("`{slot}`"));
@@ -93,7 +95,8 @@ fn places(slots: &[String]) -> String {
     shared.chain(owners).collect::<Vec<_>>().join(" or ")
 }
 
-/// The job exists. Also heard after the row was given up on: then it is followed to its end like any other.
+/// Records that the job exists. This is also accepted after the task was given up: the job is then tracked to
+/// its end. If an operator abandoned the task, only the handle is recorded.
 pub(super) fn started(
     step: &mut Step,
     handle: JobHandle,
@@ -111,7 +114,8 @@ pub(super) fn started(
             task.job = Job::Open { handle, group, started_at: now };
             task.trouble = None;
         }
-        // Others have looked at the job since, and know better than the reply to its start unless that knows its end.
+        // The job was polled after its start. The polls are newer than this reply, unless the reply
+        // reports the end.
         Job::Open { .. } if first.as_ref().is_some_and(|seen| !seen.state.has_ended()) => return,
         Job::Open { .. } | Job::Closed { handle: Some(_) } => {}
     }
@@ -125,7 +129,7 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
     let out_of_time = now >= deadline::wait(task);
     let Job::Starting { spec, attempts, sought, not_before } = &mut task.job else { return };
     if *attempts != attempt {
-        // An attempt that was overtaken: what it did not do is known from the later one.
+        // This attempt was superseded. The result of the later attempt decides.
         return;
     }
     let delay = wait_after(&task.key, *attempts, failure.kind);
@@ -149,8 +153,9 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
             }
         }
         _ => {
-            // The job may exist, and this attempt did not tell. What was looked for and not found counts from the
-            // settle window; what could not be looked for gets the longer of the two deadlines.
+            // The job may exist, and this attempt did not settle that. If the search ran and found
+            // nothing, the limit is `settle_window`. If the search could not run, it is the longer
+            // of `settle_window` and `start_within`.
             let looked = failure.kind == ErrorKind::Uncertain;
             let patience = patience(&task.terms, looked, out_of_time);
             if (looked && failure.is_final) || is_over(sought, *not_before, patience, now) {
@@ -166,13 +171,13 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
     }
 }
 
-/// While a start is unresolved it is looked for at least this often.
+/// Maximum delay between two searches for a job, until the search is over.
 const LOOK_WITHIN: Duration = Duration::from_secs(10);
 
-/// A search is over only after this many looks, however long it has been.
+/// Minimum number of searches before a search is over, however long it has taken.
 const LOOKS: u32 = 6;
 
-/// Counts a search that was due at `due`. True if the search for the job is over.
+/// Counts a search that was due at `due`. Returns true if the search for the job is over.
 fn is_over(sought: &mut Option<Sought>, due: Timestamp, patience: Duration, now: Timestamp) -> bool {
     let sought = sought.get_or_insert(Sought { since: now, times: 0 });
     sought.since = now.min(sought.since + uncounted_gap(due, now));
@@ -180,8 +185,8 @@ fn is_over(sought: &mut Option<Sought>, due: Timestamp, patience: Duration, now:
     sought.times >= LOOKS && now.since(sought.since) >= patience
 }
 
-/// How long a search goes on. When the task has waited for as long as it may, a search that was made ends it, and one that
-/// could not be made goes on for no longer than `outcome_grace`.
+/// Returns how long a search continues. Once the maximum wait is over, a search that ran ends the task at
+/// once. If the search could not run, it continues for at most `outcome_grace`.
 fn patience(terms: &Terms, looked: bool, out_of_time: bool) -> Duration {
     let patience = if looked { terms.settle_window } else { terms.settle_window.max(terms.start_within) };
     match (out_of_time, looked) {
@@ -191,14 +196,15 @@ fn patience(terms: &Terms, looked: bool, out_of_time: bool) -> Duration {
     }
 }
 
-/// A search for a job that was cancelled during its start found nothing, or failed.
+/// Handles the search for a job that was cancelled during its start, after it found nothing or failed.
 pub(super) fn not_found(task: &mut Task, failure: Option<Failure>, now: Timestamp) {
     let is_unreachable =
         |failure: &Failure| matches!(failure.kind, ErrorKind::Unavailable | ErrorKind::Limited { .. });
     let is_final = failure.as_ref().is_some_and(|failure| failure.is_final);
     // While the engine is unreachable the cancellation stays pending, but the client gets an outcome.
     let must_retry = failure.as_ref().is_some_and(is_unreachable);
-    // `max_wait` does not shorten a search that got an answer: a job that is listed late would keep running.
+    // `max_wait` does not shorten a search that the engine answered: a job that is listed late
+    // would keep running.
     let out_of_time = failure.is_some() && now >= deadline::wait(task);
     let patience = patience(&task.terms, failure.is_none(), out_of_time);
     let Job::Starting { attempts, sought, not_before, .. } = &mut task.job else { return };
@@ -238,7 +244,7 @@ pub(super) fn observed(
     (task.look_at, task.overdue) = (None, None);
     if !task.has_ended() {
         task.trouble = None;
-        // A number that JSON cannot write would make the row unreadable.
+        // JSON cannot encode a number that is not finite, so the row would be unreadable.
         let told = seen.progress.filter(|p| p.done.is_finite() && p.total.is_none_or(f64::is_finite));
         task.progress = told.or(task.progress);
         task.furthest =
@@ -279,7 +285,7 @@ pub(super) fn observed(
     }
 }
 
-/// Somebody wants to know how much the job prints.
+/// Records that a client wants to know how much the job prints.
 pub(super) fn log_followed(task: &mut Task, until: Timestamp) {
     if !task.has_ended() {
         let printed = task.printed.get_or_insert(Printed { bytes: 0, wanted_until: until });
@@ -287,7 +293,7 @@ pub(super) fn log_followed(task: &mut Task, until: Timestamp) {
     }
 }
 
-/// Somebody wants to know how far the job comes.
+/// Records that a client wants to know the job's progress.
 pub(super) fn watched(task: &mut Task, until: Timestamp) {
     if !task.has_ended() {
         task.watched_until = task.watched_until.max(Some(until));
@@ -302,10 +308,10 @@ pub(super) fn look_failed(task: &mut Task, failure: Failure, now: Timestamp) {
     }
 }
 
-/// The adapter cannot look at the job: nothing more is done for it, and its end is not known.
+/// Ends a task whose job the adapter cannot poll. The outcome of the job is unknown.
 pub(super) fn look_crashed(task: &mut Task, times: u32, now: Timestamp) {
     let Job::Open { handle, .. } = &task.job else { return };
-    // A cancellation that the engine has not taken is still owed.
+    // A cancellation that the engine has not accepted stays pending.
     if task.cancel.as_ref().is_none_or(|cancel| cancel.taken) {
         task.job = Job::Closed { handle: Some(handle.clone()) };
     }
@@ -319,7 +325,7 @@ pub(super) fn look_crashed(task: &mut Task, times: u32, now: Timestamp) {
     end(task, Outcome::Broken, message, now);
 }
 
-/// How soon a cancellation is repeated of a job that the engine may not have listed yet.
+/// Delay before a cancellation is repeated for a job that the engine may not list yet.
 const ASK_NEW_AGAIN: Duration = Duration::from_secs(10);
 
 pub(super) fn cancel_taken(task: &mut Task, start_lag: Duration, now: Timestamp) {
@@ -337,8 +343,8 @@ pub(super) fn cancel_failed(task: &mut Task, now: Timestamp) {
     }
 }
 
-/// Notes that the engine does not serve us, and returns since when. The first reason stands until the trouble is
-/// over, so that an outage writes a row once.
+/// Records that the engine is unavailable, and returns since when. The first reason is kept until the outage
+/// is over, so that an outage writes the row once.
 fn trouble(task: &mut Task, failure: &Failure, now: Timestamp) -> Timestamp {
     if task.has_ended() {
         return now;

@@ -1,4 +1,4 @@
-//! What can happen to a task, and what comes of it. Plain data.
+//! The events of a task, and the result of applying one. Plain data.
 
 use std::time::Duration;
 
@@ -8,50 +8,50 @@ use taskbridge_sdk::{
 
 use crate::tasks::task::{Owner, Task};
 
-/// Something that happened.
+/// An input of the state machine.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A start is about to be sent: commit this first.
+    /// A start is about to be sent. This event must be committed first.
     Intended,
-    /// The job's slots were all taken when its start was to be committed.
+    /// All slots of the job were taken when its start was to be committed.
     NoSlot,
-    /// The jobs of some tasks that the call refers to have handles now.
+    /// Handles are now known for jobs of tasks that the call refers to.
     Resolved {
         /// The handles, by parameter.
         handles: Vec<(String, JobHandle)>,
     },
     /// A task that the call refers to ended without a job.
     ReferenceLost {
-        /// The parameter that names it.
+        /// The parameter that refers to it.
         parameter: String,
     },
-    /// The start that was committed was not sent after all, and never will be.
+    /// The committed start was not sent, and never will be.
     Unsent,
-    /// The lease had grown too old for a call before one could be made: it is tried again a little later.
+    /// The lease was too old for an engine call. The action is retried a little later.
     LeaseTooOld,
     /// The engine has the job.
     Started {
-        /// The engine's name for it.
+        /// The engine's name for the job.
         handle: JobHandle,
-        /// The group that it is watched in.
+        /// The group that the job is polled in.
         group: GroupKey,
-        /// What was already seen of it.
+        /// The first observation, if the reply contained one.
         first: Option<Observation>,
     },
-    /// An attempt to start did not bring a handle.
+    /// An attempt to start returned no handle.
     StartFailed {
-        /// Which attempt.
+        /// The number of the attempt.
         attempt: u32,
         /// True if an earlier attempt may have reached the engine.
         may_exist: bool,
-        /// How it failed.
+        /// The error.
         failure: Failure,
     },
     /// A search for a job that is no longer wanted did not find it.
     NotFound,
-    /// Such a search could not be made.
+    /// A search for a job that is no longer wanted could not be made.
     FindFailed(Failure),
-    /// A poll of the job.
+    /// A poll of the job succeeded.
     Observed {
         /// What the engine reported.
         seen: Observation,
@@ -60,110 +60,111 @@ pub enum Event {
         /// See [`taskbridge_sdk::Questions::list_lag`].
         list_lag: Duration,
     },
-    /// A look that failed.
+    /// A poll of the job failed.
     LookFailed(Failure),
-    /// A look crashed the adapter, as each one did before it.
+    /// A poll crashed the adapter, like the polls before it.
     LookCrashed {
-        /// How many in a row.
+        /// Number of crashes in a row.
         times: u32,
     },
-    /// The engine took the request to stop.
+    /// The engine accepted the cancellation.
     CancelTaken {
         /// See [`taskbridge_sdk::Backend::start_lag`].
         start_lag: Duration,
     },
-    /// It did not.
+    /// The engine did not accept the cancellation.
     CancelFailed(Failure),
     /// A client wants the job stopped.
     CancelRequested {
-        /// When the client counts it as cancelled.
+        /// When the client sees the task as cancelled.
         mode: Cancel,
-        /// On whose behalf the engine is asked, if not on that of whoever asked for the task.
+        /// The person on whose behalf the engine is called; `None` for the person who created the task.
         on_behalf_of: Option<OnBehalfOf>,
     },
-    /// A person answered.
+    /// A person answered a question.
     Answered {
-        /// Which question.
+        /// The key of the question.
         key: String,
-        /// What they said; it fits the question's schema.
+        /// The answer; it is valid by the question's schema.
         answer: Answer,
-        /// Who they are.
+        /// The person who answered.
         by: Answerer,
     },
-    /// The engine has the answer.
+    /// The engine accepted the answer.
     AnswerTaken {
-        /// To which question.
+        /// The key of the question.
         key: String,
     },
     /// The engine no longer wants the answer.
     AnswerTooLate {
-        /// To which question.
+        /// The key of the question.
         key: String,
     },
-    /// The engine does not take the answer from whoever gave it, and waits for somebody else's.
+    /// The engine refuses the answer from this person, and waits for an answer from another.
     AnswerNotAllowed {
-        /// To which question.
+        /// The key of the question.
         key: String,
     },
-    /// The answer could not be handed over.
+    /// The answer could not be sent to the engine.
     AnswerFailed {
-        /// To which question.
+        /// The key of the question.
         key: String,
-        /// How it failed.
+        /// The error.
         failure: Failure,
     },
-    /// A stream is about to carry the question as its `n`-th message, or is still open with it.
+    /// A stream is about to send the question as its `n`-th message, or still has it open.
     Delivering {
-        /// Which question.
+        /// The key of the question.
         key: String,
-        /// Which message.
+        /// The number of the message.
         n: u32,
         /// Until when the stream counts as open.
         until: Timestamp,
     },
-    /// The message is out no longer.
+    /// The message is no longer on a stream.
     DeliveryEnded {
-        /// Which question.
+        /// The key of the question.
         key: String,
-        /// Which message.
+        /// The number of the message.
         n: u32,
-        /// True if the client has dealt with it; false if its stream broke, and perhaps nobody saw it.
+        /// True if the client has handled it; false if its stream broke, and perhaps no person saw it.
         over: bool,
-        /// Why the answer to it was not taken, if there was one.
+        /// Why the answer to it was refused, if there was one.
         problem: Option<String>,
     },
-    /// A plain call was answered.
+    /// A plain call received its result.
     Delivered,
-    /// A plain call went away before it was answered.
+    /// A plain call disconnected before it received its result.
     Abandoned,
-    /// An equal call takes over the task of one that went away.
+    /// An equal call takes over the task of a call that disconnected.
     Attached {
-        /// Until when it waits.
+        /// Until when the new call waits.
         until: Timestamp,
     },
-    /// Somebody wants to know until then how much the job prints.
+    /// A client wants to know how much the job prints.
     LogFollowed {
         /// Until when.
         until: Timestamp,
     },
-    /// Somebody wants to know until then how far the job comes.
+    /// A client wants to know the job's progress.
     Watched {
         /// Until when.
         until: Timestamp,
     },
-    /// An operator wants what is owed done now, whatever failed before.
+    /// Pending work is due now, whatever failed before. Sent by an operator, and for a hint whose
+    /// job another process may poll.
     RetryNow,
-    /// An operator gave the task up: how its job ends will not be known.
+    /// An operator abandoned the task: the outcome of its job stays unknown.
     OutcomeUnknown,
-    /// The time to wait for a start is over. The deadline of a job is decided by [`Event::Observed`].
+    /// The maximum wait for a start is over. The deadline of a job is decided by [`Event::Observed`].
     DeadlinePassed,
-    /// Nothing: the row is written for its lease alone.
+    /// Nothing happened: the row is written only to change its lease.
     Nothing,
 }
 
 impl Event {
-    /// True for what a look saw at one moment and another look may see otherwise: that a job runs on and what it says, or
-    /// that nothing can be seen. All else stays true however late it is written.
+    /// Returns true for a poll result that a later poll may contradict: that a job still runs and what it
+    /// reports, or that the poll failed. All other events stay true however late they are written.
     pub fn passes(&self) -> bool {
         match self {
             Event::Observed { seen, .. } => !seen.state.has_ended(),
@@ -176,18 +177,18 @@ impl Event {
 /// What a cancellation means to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancel {
-    /// The task is cancelled at once, and stays so whatever the job does.
+    /// The task is cancelled at once, and stays cancelled whatever the job does.
     Settle,
     /// The job is asked to stop, and the task ends as the job does.
     Request,
 }
 
-/// How an attempt against an engine failed, without its cause.
+/// The error of a call to an engine, without its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What must be done about it.
+    /// The kind of error, which decides how it is handled.
     pub kind: ErrorKind,
-    /// What happened, in words.
+    /// The error text.
     pub message: String,
     /// True if a later attempt cannot learn more.
     pub is_final: bool,
@@ -203,26 +204,27 @@ impl From<&Error> for Failure {
     }
 }
 
-/// What comes of an event.
+/// The result of applying an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The row as it is to be written.
+    /// The row to write.
     pub task: Task,
-    /// The result that is to be written with it, once and for all.
+    /// The result to write with it; it is written once and never changes.
     pub output: Option<Output>,
 }
 
-/// Somebody who gave an answer.
+/// A person who gave an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answerer {
-    /// The owner of their own tasks.
+    /// The person, as the owner of their own tasks.
     pub owner: Owner,
-    /// The person, where the task is somebody else's: the engine is told the answer as them.
+    /// The person on whose behalf the engine receives the answer, if the task belongs to another owner.
     pub person: Option<OnBehalfOf>,
 }
 
 impl From<Owner> for Answerer {
-    /// The owner of the task, or nobody in particular.
+    /// Creates an answerer without credentials of its own: the engine receives the answer on behalf
+    /// of the person who created the task.
     fn from(owner: Owner) -> Self {
         Self { owner, person: None }
     }

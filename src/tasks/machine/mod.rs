@@ -1,12 +1,13 @@
-//! The state machine: pure and total. [`todo`] says what is owed for a row, [`next`] what a row becomes when
-//! something has happened. It must not do anything: no clock, no randomness, no store, no engine.
+//! The state machine, pure and total. [`todo`] returns the pending action of a row, [`next`] the row after an
+//! event. It must not do anything: no clock, no randomness, no store, no engine.
 //!
-//! The rules that hold for every row and every event, in any order and however late:
+//! Invariants for every row and every event, in any order and however late:
 //!
 //! - A final client state never changes.
-//! - A fact from the engine (started, observed, cancel taken) is accepted in every state, final ones included.
+//! - A fact from the engine (started, observed, cancellation accepted) is accepted in every state,
+//!   including final ones.
 //! - A row that is unfinished, or whose job may still run, has a due time.
-//! - Nothing goes from "may have been sent" back to "never sent" but by the word of the attempt that was sent.
+//! - A start that may have been sent counts as not sent again only if that attempt itself reports so.
 
 pub(super) mod deadline;
 mod engine;
@@ -24,18 +25,18 @@ use taskbridge_sdk::{ErrorKind, JobKey, OnBehalfOf, Output, Timestamp};
 
 use super::task::{Asked, AskedStatus, Asker, Cancelling, Job, Outcome, Task, TaskState};
 
-/// A job that was asked to stop and still runs is asked again after this.
+/// Delay before a job that was asked to stop and still runs is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
 
-/// The most of a gap between two attempts that counts as retry time.
+/// Maximum part of a gap between two attempts that counts as retry time.
 const COUNTED_GAP: Duration = Duration::from_secs(60);
 
-/// The part of a gap that counts towards no retry deadline, because all processes were down, for example.
+/// Returns the part of a gap that does not count as retry time, for example because all processes were down.
 fn uncounted_gap(due: Timestamp, now: Timestamp) -> Duration {
     now.since(due).saturating_sub(COUNTED_GAP)
 }
 
-/// What is owed for a row now.
+/// The pending action of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Start the job. With `may_exist`, an earlier attempt may have reached the engine.
@@ -43,18 +44,19 @@ pub enum Action {
         /// See [`taskbridge_sdk::JobSpec::may_exist`].
         may_exist: bool,
     },
-    /// Look up the handles of the jobs that the call refers to, and apply [`Event::Resolved`] or [`Event::ReferenceLost`].
+    /// Read the handles of the jobs that the call refers to, and apply [`Event::Resolved`] or
+    /// [`Event::ReferenceLost`].
     Resolve,
-    /// Look for a job that may have started and is no longer wanted.
+    /// Search for a job that may have started and is no longer wanted.
     Find,
     /// Ask the engine to stop the job.
     Cancel,
-    /// Hand the answer to this question (its `key`) to the engine.
+    /// Send the answer to this question to the engine.
     Answer {
         /// [`Asked::key`].
         key: String,
     },
-    /// Look at the open job now.
+    /// Poll the open job now.
     Look,
     /// Apply [`Event::DeadlinePassed`].
     Expire,
@@ -62,7 +64,7 @@ pub enum Action {
     Rest,
 }
 
-/// What is owed for this row at this moment.
+/// Returns the pending action of this row at this time.
 pub fn todo(task: &Task, now: Timestamp) -> Action {
     match &task.job {
         Job::Closed { .. } => Action::Rest,
@@ -102,13 +104,14 @@ pub fn todo(task: &Task, now: Timestamp) -> Action {
     }
 }
 
-/// What the row becomes when `event` has happened. An event that says nothing new leaves the row as it is.
+/// Returns the row after `event`. An event without news leaves the row unchanged.
 pub fn next(task: &Task, event: Event, now: Timestamp) -> Step {
     let mut step = Step { task: task.clone(), output: None };
     apply(&mut step, event, now);
     let row = &mut step.task;
     if matches!(row.job, Job::Pending { .. }) && (row.has_ended() || row.cancel.is_some()) {
-        // What was never sent, or is known not to have started, and is no longer wanted, never will be.
+        // A job that was not sent, or is known not to have started, is never started once it is no
+        // longer wanted.
         row.job = Job::Closed { handle: None };
         end(row, Outcome::Cancelled, "cancelled before it was started", now);
     }
@@ -123,7 +126,7 @@ pub fn next(task: &Task, event: Event, now: Timestamp) -> Step {
     step
 }
 
-/// A new row, with its due time set.
+/// Returns a new row with its due time set.
 pub fn born(mut task: Task) -> Task {
     task.due_at = due(&task);
     task
@@ -180,13 +183,13 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
     }
 }
 
-/// A client wants the job stopped.
+/// Handles a client's request to stop the job.
 ///
-/// Of a cancellation that races with the job's end, the one that is committed first stands: each is applied to the row as
-/// the other has left it. With [`Cancel::Settle`] the task is cancelled in this very commit, and a success that is seen
-/// later changes nothing for the client; a task that has ended is not cancelled, and its client is told how it ended. With
-/// [`Cancel::Request`] only the wish is committed here, and the task ends as its job does. ARCHITECTURE.md, "A cancel",
-/// goes through it.
+/// If a cancellation races with the end of the job, the first commit wins: each is applied to the
+/// row as the other left it. With [`Cancel::Settle`] this commit cancels the task, and a later
+/// success changes nothing for the client. A task that has already ended is not cancelled, and its
+/// client sees how it ended. With [`Cancel::Request`] this commit records only the request, and the
+/// task ends as its job does. See "A cancel" in ARCHITECTURE.md.
 fn cancel_requested(task: &mut Task, mode: Cancel, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
     if task.has_ended() {
         return;
@@ -203,8 +206,8 @@ fn cancel_requested(task: &mut Task, mode: Cancel, on_behalf_of: Option<OnBehalf
     }
 }
 
-/// An operator gave the task up. The job is closed, under its handle where that is known, and a late reply to its start does
-/// not open it again.
+/// Ends a task that an operator abandoned. The job is closed, with its handle if that is known. If the task
+/// was unfinished, a late reply to its start does not reopen the job.
 fn outcome_unknown(task: &mut Task, now: Timestamp) {
     let (handle, job) = match &task.job {
         Job::Pending { .. } => (None, "its job was not started"),
@@ -217,16 +220,17 @@ fn outcome_unknown(task: &mut Task, now: Timestamp) {
     end(task, Outcome::Broken, format!("{ABANDONED}; {job}"), now);
 }
 
-/// How the message of a task begins that an operator gave up.
+/// Start of the message of a task that an operator abandoned.
 const ABANDONED: &str = "outcome unknown: an operator abandoned the task";
 
-/// True of a task that an operator gave up before it had ended.
+/// Returns true if an operator abandoned the task before it had ended.
 fn is_abandoned(task: &Task) -> bool {
     task.outcome() == Some(Outcome::Broken)
         && task.message.as_ref().is_some_and(|message| message.starts_with(ABANDONED))
 }
 
-/// What is owed is due now. Attempts go on being counted: an answer to an earlier one may still come.
+/// Makes all pending work due now. Attempts are still counted, because the reply to an earlier one
+/// may still arrive.
 fn retry_now(task: &mut Task, now: Timestamp) {
     match &mut task.job {
         Job::Pending { not_before, .. } | Job::Starting { not_before, .. } => {
@@ -250,7 +254,8 @@ fn retry_now(task: &mut Task, now: Timestamp) {
     }
 }
 
-/// Until the engine has heard of it, whoever wished last is who asks it: the one before may have nothing to ask it with.
+/// Records a request to stop the job. Until the engine accepts it, the engine is called on behalf of the
+/// latest requester, because an earlier one may lack credentials.
 fn wish_cancel(task: &mut Task, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
     let first = Cancelling { at: now, taken: false, attempts: 0, not_before: now, on_behalf_of: None };
     let cancel = task.cancel.get_or_insert(first);
@@ -259,7 +264,7 @@ fn wish_cancel(task: &mut Task, on_behalf_of: Option<OnBehalfOf>, now: Timestamp
     }
 }
 
-/// Makes the client's state final, unless it is already.
+/// Makes the client's state final, unless it already is.
 fn end(task: &mut Task, outcome: Outcome, message: impl Into<String>, now: Timestamp) {
     if task.has_ended() {
         return;
@@ -270,7 +275,7 @@ fn end(task: &mut Task, outcome: Outcome, message: impl Into<String>, now: Times
     task.trouble = None;
     task.overdue = None;
     if outcome == Outcome::Cancelled {
-        // An equal call wants its job run; a task that was cancelled cannot serve it.
+        // An equal call wants its job to run, so a cancelled task cannot serve it.
         task.undelivered = None;
     }
     for asked in &mut task.questions {
@@ -287,7 +292,7 @@ fn end_with(step: &mut Step, outcome: Outcome, message: String, output: Output, 
     }
 }
 
-/// True while our own question before the start is open.
+/// Returns true while the server's own question before the start is open.
 fn awaits_consent(task: &Task) -> bool {
     task.open_questions().any(|asked| asked.asker == Asker::Confirm)
 }
@@ -299,7 +304,7 @@ fn answer_due(asked: &Asked) -> Option<Timestamp> {
     }
 }
 
-/// When the reconciler must look at the row again; `None` only where nothing is owed any more.
+/// Returns when the reconciler must process the row again; `None` only if no work is pending.
 fn due(task: &Task) -> Option<Timestamp> {
     match &task.job {
         Job::Closed { .. } => None,
@@ -317,14 +322,14 @@ fn due(task: &Task) -> Option<Timestamp> {
     }
 }
 
-/// All that a client can see of a row, to tell whether it changed.
+/// Returns everything that a client can see of a row, to detect changes.
 fn client_sees(task: &Task) -> impl PartialEq {
     (task.state, task.status_message(), task.progress.map(|p| (p.done.to_bits(), p.total.map(f64::to_bits))))
 }
 
-/// How long to wait after the `attempts`-th failure: doubling from 250 ms to a minute, spread by a quarter either
-/// way. The spread comes from the key, so that many jobs that failed together do not come back together, and the
-/// machine stays pure.
+/// Returns the delay after the `attempts`-th failure: it doubles from 250 ms to a minute, with a
+/// jitter of a quarter either way. The jitter is derived from the key, so that jobs that failed
+/// together do not retry together, and the machine stays pure.
 fn backoff(key: &JobKey, attempts: u32) -> Duration {
     let longest = Duration::from_secs(60);
     let plain = ExponentialBuilder::default()
@@ -339,7 +344,7 @@ fn backoff(key: &JobKey, attempts: u32) -> Duration {
     plain.mul_f64(0.75 + f64::from(digest % 1000) / 2000.0)
 }
 
-/// How long to wait after this failure; an engine that names a time is believed.
+/// Returns the delay after this failure. A delay that the engine requests is respected.
 fn wait_after(key: &JobKey, attempts: u32, kind: ErrorKind) -> Duration {
     match kind {
         ErrorKind::Limited { after: Some(after) } => after.max(backoff(key, attempts.min(3))),
@@ -347,7 +352,7 @@ fn wait_after(key: &JobKey, attempts: u32, kind: ErrorKind) -> Duration {
     }
 }
 
-/// A duration as the config writes it: `90s`, `5m`, `7d`.
+/// Formats a duration as the config does: `90s`, `5m`, `7d`.
 pub(crate) fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {

@@ -1,18 +1,18 @@
-//! The part of the machine that hears what jobs say. A row keeps the newest of it, and little: whoever follows the job
-//! is told while it happens, and all that a job prints is in its log. Pure.
+//! The part of the state machine that stores the notes of a job. A row keeps only a few of the newest:
+//! clients that follow the job receive notes as they appear, and the job's log has all of its output. Pure.
 
 use taskbridge_sdk::{Note, Timestamp};
 
 use crate::tasks::task::{Noted, Task};
 
-/// The most notes that a row keeps.
+/// Maximum number of notes in a row.
 const MOST: usize = 16;
-/// The most bytes that they take together, as JSON.
+/// Maximum size of all notes of a row together, in bytes of JSON.
 const MOST_BYTES: usize = 8 * 1024;
-/// The most bytes of one of them; beyond it, it is cut.
+/// Maximum size of one note in bytes; a longer note is truncated.
 const LONGEST: usize = 2 * 1024;
 
-/// The newest notes, as the engine has them now. Those that were heard before are passed over by their numbers.
+/// Adds the newest notes that the engine lists now. Notes up to the newest known number are skipped.
 pub(super) fn heard(task: &mut Task, mut notes: Vec<Note>, now: Timestamp) {
     let newest = task.last_note();
     notes.retain(|note| newest.is_none_or(|newest| note.n > newest));
@@ -32,7 +32,8 @@ pub(super) fn heard(task: &mut Task, mut notes: Vec<Note>, now: Timestamp) {
 
 fn cut(mut note: Note) -> Note {
     if note.data.to_string().len() > LONGEST {
-        // Cut, data is no JSON any more, but its beginning still says what it was.
+        // Truncated data is not valid JSON any more, so it becomes text. Its beginning still shows
+        // what it was.
         let mut text = note.data.as_str().map_or_else(|| note.data.to_string(), str::to_owned);
         let most = (0..=LONGEST / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(most.min(text.len()));

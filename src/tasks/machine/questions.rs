@@ -1,4 +1,4 @@
-//! The half of the machine that hears from people: what is asked, who carries it, what was answered. Pure.
+//! The half of the state machine that handles people: questions, their delivery, and answers. Pure.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use super::{Answerer, backoff, end, wish_cancel};
 use crate::tasks::asking;
 use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, OnRefusal, Outcome, Task};
 
-/// The most questions that a row keeps; beyond them, the oldest closed ones are dropped.
+/// Maximum number of questions in a row; beyond it, the oldest closed ones are dropped.
 const MOST_KEPT: usize = 64;
 
-/// The questions that a poll has listed. What the engine accepted after `as_of` may still be listed, and is no new question.
+/// Applies the questions that a poll lists. A question whose answer the engine accepted after
+/// `as_of` may still be listed, and is not a new one.
 pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, now: Timestamp) {
     for asked in &mut task.questions {
         let gone = !questions.iter().any(|question| question.id == asked.question.id);
@@ -27,7 +28,7 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, 
             continue;
         }
         if let Err(why) = asking::check(&question) {
-            // Nobody could answer it, so nobody would ever know why the job waits.
+            // No person could answer it, so no person would learn why the job waits.
             let message = format!("the job's question {:?} cannot be asked: {why}", question.id);
             return stop(task, Outcome::Failed, None, message, now);
         }
@@ -35,8 +36,9 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, 
     }
 }
 
-/// True if a listed question is one that was asked already: it is open, its answer is on its way, or was accepted so lately
-/// that the list may be older. One that was closed before is asked again, since it may be the next gate of the same name.
+/// Returns true if a listed question was already asked: it is open, its answer is pending, or the answer was
+/// accepted so recently that the list may be older. A question that was closed before is asked again, because
+/// it may be the next gate of the same name.
 fn is_known(task: &Task, id: &str, as_of: Timestamp) -> bool {
     let mut same = task.questions.iter().filter(|a| a.asker == Asker::Job && a.question.id == id);
     let is_recent = |asked: &Asked| asked.settled_at.is_some_and(|at| at >= as_of);
@@ -44,7 +46,8 @@ fn is_known(task: &Task, id: &str, as_of: Timestamp) -> bool {
         || times_not_allowed(task, id) >= ASKED_AGAIN
 }
 
-/// True if a listed question has the id of one that was answered after `as_of`: a later poll shows whether it is a new one.
+/// Returns true if a listed question has the id of one that was answered after `as_of`: a later
+/// poll shows whether it is a new question.
 pub(in crate::tasks) fn may_ask_again(task: &Task, listed: &[Question], as_of: Timestamp) -> bool {
     let is_over = |asked: &Asked| asked.asker == Asker::Job && asked.status == AskedStatus::Closed;
     let is_early = |asked: &Asked| is_over(asked) && asked.settled_at.is_some_and(|at| at >= as_of);
@@ -55,7 +58,7 @@ fn times_not_allowed(task: &Task, id: &str) -> usize {
     task.questions.iter().filter(|asked| asked.not_allowed && asked.question.id == id).count()
 }
 
-/// Asks a question under a key that was never used before in this task.
+/// Asks a question under a key that is new in this task.
 fn ask(task: &mut Task, question: Question, asker: Asker, now: Timestamp) {
     let last = task.questions.last().and_then(|asked| asked.key.strip_prefix('q')?.parse::<u32>().ok());
     let key = format!("q{}", last.unwrap_or(0).saturating_add(1));
@@ -73,8 +76,9 @@ pub(super) fn close_all(task: &mut Task) {
     }
 }
 
-/// The first answer to an open question stands; every other is without effect. The message that carries the question
-/// is over with it, while that of a question which is closed without an answer is still to be withdrawn.
+/// Applies the first answer to an open question; later answers have no effect. An answer also ends
+/// the message that carries the question. A question that is closed without an answer must still be
+/// withdrawn from its stream.
 pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer, now: Timestamp) {
     if task.has_ended() {
         return;
@@ -136,7 +140,7 @@ pub(super) fn handed_over(task: &mut Task, key: &str, now: Timestamp) {
     if let Some(asked) = find(task, key) {
         asked.settled_at.get_or_insert(now);
         let agreed = matches!(&asked.status, AskedStatus::Answered { answer: Answer::Accept(_), .. });
-        // A page takes its time, and the job says when it is over.
+        // The visit of a page takes time. The job stops listing the question when the visit is over.
         let visiting = agreed && matches!(asked.question.ask, Ask::Url(_));
         asked.status = match asked.status {
             AskedStatus::Visiting => return,
@@ -156,10 +160,11 @@ pub(super) fn too_late(task: &mut Task, key: &str, now: Timestamp) {
     }
 }
 
-/// The most times that one question of a job is asked, each time after somebody answered it who may not.
+/// Maximum number of times that one question of a job is asked, if the engine refuses each answer
+/// because of the person who gave it.
 const ASKED_AGAIN: usize = 10;
 
-/// Asks the same anew. It has another key, since a client does not answer the same one twice.
+/// Asks the same question again. It gets a new key, since a client does not answer the same key twice.
 pub(super) fn not_allowed(task: &mut Task, key: &str, now: Timestamp) {
     let ended = task.has_ended();
     let Some(asked) = find(task, key).filter(|asked| matches!(asked.status, AskedStatus::Answered { .. }))
@@ -180,8 +185,8 @@ pub(super) fn not_allowed(task: &mut Task, key: &str, now: Timestamp) {
     }
 }
 
-/// An answer is offered to the engine at least this often: whoever gave it waits for what comes of it, and what was
-/// missing (a token that comes by another way) may be there the next moment.
+/// Maximum delay between two attempts to send an answer to the engine. The person who answered waits for the
+/// result, and what was missing (a token that arrives separately) may be available a moment later.
 const HAND_OVER_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn hand_over_failed(task: &mut Task, key: &str, now: Timestamp) {
@@ -192,7 +197,7 @@ pub(super) fn hand_over_failed(task: &mut Task, key: &str, now: Timestamp) {
     }
 }
 
-/// No answer is handed over before this moment.
+/// Delays all pending answers until this time at least.
 pub(super) fn put_off(task: &mut Task, later: Timestamp) {
     for asked in &mut task.questions {
         if let AskedStatus::Answered { not_before, .. } = &mut asked.status {
@@ -201,8 +206,8 @@ pub(super) fn put_off(task: &mut Task, later: Timestamp) {
     }
 }
 
-/// Claims the question for one stream (a new `n`), or says that the stream is still open (the same `n`). A message
-/// that is over cannot be prolonged, whoever missed that it is.
+/// Claims the question for one stream (a new `n`), or extends the claim of the stream that has it (the same
+/// `n`). A message that has ended cannot be extended, even by a stream that missed its end.
 pub(super) fn delivering(task: &mut Task, key: &str, n: u32, until: Timestamp, now: Timestamp) {
     if let Some(asked) = find(task, key) {
         let newest = asked.delivery.as_ref().map_or(0, |delivery| delivery.n);

@@ -1,5 +1,5 @@
-//! The machine's rules, held against random histories: random events in any order, late and doubled, and a driver
-//! that does what [`todo`] says against an engine whose replies get lost.
+//! Tests of the machine's invariants over random histories: random events in any order, late and duplicated,
+//! and a driver that follows [`todo`] against an engine whose replies get lost.
 
 mod deadlines;
 mod examples;
@@ -87,7 +87,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
     })
 }
 
-/// A poll that began at [`START`].
+/// Returns a poll that began at [`START`].
 pub(crate) fn poll(seen: Observation) -> Event {
     poll_at(seen, START)
 }
@@ -96,7 +96,7 @@ fn poll_at(seen: Observation, began: Timestamp) -> Event {
     Event::Observed { seen, began, list_lag: Duration::ZERO }
 }
 
-/// A row by this name that this session made.
+/// Returns a row with this id, created by this session.
 pub(crate) fn row_of(id: &TaskId, session: &str) -> Task {
     let origin = Origin { session: Some(session.to_owned()), ..Origin::default() };
     Task { id: id.clone(), origin, ..row(false, OnExpiry::Cancel) }
@@ -193,7 +193,7 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A row that waits for another task to start.
+/// Returns a row that waits for another task to start.
 fn referring(mut task: Task) -> Task {
     let Job::Pending { spec, .. } = &mut task.job else { panic!("it has started") };
     spec.unresolved.insert("after".to_owned(), TaskId::from_wire("another"));
@@ -218,7 +218,7 @@ fn rows() -> impl Strategy<Value = Task> {
     })
 }
 
-/// What must hold of every row, whatever happened to it.
+/// Asserts the invariants that every row has after any events.
 fn sound(task: &Task) {
     let may_run = !matches!(task.job, Job::Closed { .. });
     assert_eq!(may_run, task.due_at.is_some(), "a row is due exactly while its job may run: {task:?}");
@@ -240,7 +240,8 @@ fn sound(task: &Task) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
-    /// Any events, in any order, at any time: rows stay sound, what is final stays as it is, a result comes once.
+    /// After any events, in any order, at any time, rows stay valid, final states do not change,
+    /// and a result comes once.
     #[test]
     fn rows_stay_sound_and_final_states_final(
         first in rows(),
@@ -268,7 +269,7 @@ proptest! {
         prop_assert!(outputs <= 1);
     }
 
-    /// A fact or a wish that is heard twice says nothing new the second time.
+    /// A fact or a request that arrives twice changes nothing the second time.
     #[test]
     fn hearing_a_fact_twice_is_harmless(
         first in rows(),
@@ -287,8 +288,8 @@ proptest! {
         prop_assert_eq!(once, twice);
     }
 
-    /// A driver that does what `todo` says, loses replies and crashes, never sends a second start that could run
-    /// beside a first: whatever was sent either is known not to have started, or is only looked for.
+    /// A driver that follows `todo`, loses replies and crashes, never sends a second start that could run
+    /// beside a first. Whatever was sent is known not to have started, or is only searched for.
     #[test]
     fn no_path_sends_a_second_start_while_a_first_may_have_arrived(
         first in rows(),
@@ -303,7 +304,8 @@ proptest! {
                     task = next(&task, Event::Intended, now).task;
                     let Job::Starting { attempts, .. } = task.job else { panic!("an intent was not taken") };
                     if choice == 0 {
-                        // A crash between the commit and the request: nothing was sent, and nobody knows that.
+                        // A crash between the commit and the request: nothing was sent, and no
+                        // process knows that.
                         unresolved += 1;
                         continue;
                     }

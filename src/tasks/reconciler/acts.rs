@@ -1,5 +1,5 @@
-//! Acts: start, find, cancel, answer, settle. For each leased row, perform the one impure line that it calls for, and
-//! write what came of it. Each row comes with a place at its backend.
+//! Actions: start, find, cancel, answer, poll, resolve, expire. For each leased row, makes the one engine
+//! call that is pending, and writes its result. Each row comes with a call permit of its backend.
 
 mod calls;
 
@@ -22,41 +22,43 @@ use crate::tasks::service::{Afterwards, Fresh, Orphan};
 use crate::tasks::store::{Lease, StoreError};
 use crate::tasks::task::{Job, Task};
 
-/// For so long a row is known that this process wrote: short beside any lease.
+/// How long a row that this process wrote is assumed current. Short compared with any lease.
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// A row that this process has leased.
 pub(super) struct Leased {
     task: Task,
-    /// When the lease began, or a moment before.
+    /// When the lease began, or slightly earlier.
     since: Instant,
-    /// True if the row says "may have been sent" because we wrote so and have not sent yet.
+    /// True if the row is marked "may have been sent" because this process wrote that and has not
+    /// sent the start yet.
     unsent: bool,
     /// See [`Fresh::is_newborn`].
     is_newborn: bool,
-    /// Set while it is not known whether the row was written at all.
+    /// Set while it is unknown whether the row was written at all.
     orphan: Option<Orphan>,
-    /// The place at its backend, until the call is made or given up.
+    /// The call permit of its backend, until the call is made or given up.
     place: Option<Place>,
-    /// The identity of its backend, as it was known when the row was leased.
+    /// The identity of its backend, as known when the row was leased.
     identity: Option<String>,
 }
 
 impl Core {
-    /// Acts on rows until `stop`, then finishes what is under way.
+    /// Processes rows until `stop`, then finishes the actions that are in progress.
     pub(super) async fn acts(&self, fresh: &mut mpsc::Receiver<Fresh>, stop: &CancellationToken) {
         let mut running = FuturesUnordered::new();
-        // A stream keeps its place between polls, so a claim that is under way is never dropped with its rows.
+        // A stream keeps its state between polls, so an unfinished claim is never dropped with its rows.
         let claims = stream::unfold(Claims::new(self.engines.clone()), async |mut claims| {
             let leased = self.claim_due(&mut claims).await;
             Some((leased, claims))
         });
         let mut claims = std::pin::pin!(claims);
         loop {
-            // Acts that hold a place are bounded by the places, and keep no other act waiting.
+            // The number of permits bounds the actions that have one, so they do not delay the others.
             let room = running.len() < self.settings.max_acts + self.engines.capacity();
-            // In this order always, so that a simulation can replay it. Fresh rows hold places, and never wait for room: a
-            // lease that runs out here would hide that their starts were not sent.
+            // The branches are always polled in this order, so that a simulation can replay it.
+            // Fresh rows have permits and never wait for capacity: a lease that expires here would
+            // hide that their starts were not sent.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -67,28 +69,30 @@ impl Core {
                 Some(fresh) = fresh.recv() => running.push(self.act(self.fresh(fresh))),
             }
         }
-        // What was handed over was promised a start; the promise is in the row, but it is quicker kept here.
+        // The rows of these already record their starts, but it is faster to send them now than to
+        // leave them to recovery.
         while let Ok(fresh) = fresh.try_recv() {
             running.push(self.act(self.fresh(fresh)));
         }
         while running.next().await.is_some() {}
     }
 
-    /// A row that was handed over to be started.
+    /// Prepares a row that was handed over with an unsent start.
     pub(super) fn fresh(&self, Fresh { task, since, is_newborn, orphan, place }: Fresh) -> Leased {
         let identity = self.engines.identity(&task.backend);
         Leased { task, since, unsent: true, is_newborn, orphan, place, identity }
     }
 
-    /// Does what is owed for one row now, and gives it back.
+    /// Performs the pending action of one row, and releases the row.
     async fn act(&self, mut leased: Leased) {
         let _hand = match self.in_hand.take(&leased.task.id) {
             Some(hand) => hand,
-            // Another act of ours on it is at work or still being written. Only here is known that this start was not sent, so
-            // that it is acted on afterwards, if that one did not: written now, it would end the lease under that one.
+            // Another action of this process on the row is running, or its result is still being written.
+            // Only this action knows that its start was not sent, so it runs after the other one, unless that
+            // one sent the start. If it wrote this now, it would end the lease that the other action uses.
             None if leased.unsent => self.in_hand.wait_for(&leased.task.id).await,
-            // Its end gives the row back. Its lease may be a later one than this, which waited for its turn until it had run
-            // out, and must not be ended under it.
+            // The other action releases the row at its end. Its lease may be newer than this one, which may
+            // have expired while this action was queued, so this action must not release it.
             None => return,
         };
         if let Some(orphan) = leased.orphan.take()
@@ -100,17 +104,17 @@ impl Core {
             return self.put_back(leased).await;
         }
         match self.owed(&leased) {
-            // Time was set right since the start was committed, and it is a moment too early for it: that it was not
-            // sent must not be forgotten with the lease.
+            // The clock was corrected after the commit of the start, so the start is not due yet. The row
+            // must record that it was not sent before the lease ends.
             Action::Rest if leased.unsent => return self.put_back(leased).await,
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
             Action::Resolve => return self.resolve(leased).await,
             _ => {}
         }
-        // What is owed is asked again once the row is known as it is now and the lease is known to outlast a call, so that
-        // nothing lies between them and the call. What this process wrote a moment ago is known: a client that has
-        // cancelled it since is as if it had done so a moment later.
+        // Decide again once the row is current and the lease outlasts a call, so that nothing happens between
+        // the decision and the call. A row that this process has just written is assumed current: a
+        // cancellation since then is treated as if it had arrived a moment later.
         if !leased.is_new() {
             match self.hold(leased).await {
                 Some(held) => leased = held,
@@ -125,11 +129,12 @@ impl Core {
                 None => return,
             }
         }
-        // The engine may have told since then which one it is, and this may be the row of another.
+        // The engine may have reported its identity since the claim, and this row may belong to
+        // another engine.
         if self.engines.identity(&leased.task.backend) != leased.identity {
             return self.put_back(leased).await;
         }
-        // A store can be slow to answer a write, and the lease has begun with the write.
+        // A write to a slow store takes time, and the lease begins with the write.
         if leased.since.elapsed() > self.settings.lease / 3 {
             return self.put_back(leased).await;
         }
@@ -137,17 +142,17 @@ impl Core {
         self.perform(leased, owed).instrument(span).await;
     }
 
-    /// Makes the call that is owed, and writes what came of it.
+    /// Makes the pending call, and writes its result.
     async fn perform(&self, leased: Leased, owed: Action) {
         let begun = Instant::now();
         let (to, event) = match owed {
             Action::Rest if leased.unsent => return self.put_back(leased).await,
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
-            // The row was written since it was claimed, and is due again.
+            // The row was written after its claim, and is due again.
             Action::Resolve => return self.release(&leased.task).await,
             Action::Start { may_exist } => (CallTo::Start, self.start(&leased.task, may_exist).await),
-            // Nobody wants it any more, and it was not sent.
+            // The job is no longer wanted, and its start was not sent.
             Action::Find if leased.unsent => return self.put_back(leased).await,
             Action::Find => (CallTo::Find, self.find(&leased.task).await),
             Action::Cancel => (CallTo::Cancel, self.cancel(&leased.task).await),
@@ -156,14 +161,15 @@ impl Core {
         };
         drop(leased.place);
         let told_since = self.engines.identity(&leased.task.backend) != leased.identity;
-        // What was found or asked for is asked again, perhaps by the process of the other engine.
+        // The engine has reported its identity during the call. A find, a cancellation or a poll is repeated,
+        // perhaps by the process that serves the other engine.
         if told_since && matches!(to, CallTo::Find | CallTo::Cancel | CallTo::Look) {
             return self.release(&leased.task).await;
         }
         self.finish(&leased.task, event.after_call(to, begun.elapsed())).await;
     }
 
-    /// Looks up the jobs that the call of a row refers to. It starts once each has a handle.
+    /// Reads the tasks that the call of a row refers to. Its job starts once each has a handle.
     async fn resolve(&self, leased: Leased) {
         let Leased { task, place, .. } = leased;
         drop(place);
@@ -189,9 +195,10 @@ impl Core {
         self.finish(&task, Event::Resolved { handles }).await;
     }
 
-    /// Takes care of a row whose call went away while it was being written. False if there is no such row.
+    /// Adopts a row whose caller disconnected while the row was being written. Returns false if there is no
+    /// such row, or if the store cannot lease it.
     async fn adopt(&self, leased: &mut Leased, orphan: Orphan) -> bool {
-        // A write waits for its turn behind the insert, if that is still on its way; a read would not.
+        // A write queues behind the insert if that is still in progress; a read would not.
         let hold = Lease::Hold(&self.holder, self.settings.lease);
         loop {
             let since = Instant::now();
@@ -200,7 +207,7 @@ impl Core {
                     (leased.task, leased.since) = (task, since);
                     Ok(true)
                 }
-                // There is none, or somebody has written it since: who holds the row looks at it anew anyway.
+                // There is no such row, or another writer has changed it. Only its existence matters here.
                 Ok(Commit::Conflict | Commit::NoSlot(_)) => {
                     self.ledger.read(&leased.task.id).await.map(|row| row.is_some())
                 }
@@ -222,14 +229,14 @@ impl Core {
         if let Some(undelivered) = &leased.task.undelivered {
             let (id, until) = (leased.task.id.clone(), undelivered.waiting_until);
             let abandoned = Afterwards::Abandoned { id, until, cancel: orphan.cancel };
-            // Without housekeeping the process ends, and the row's own deadline says the same.
+            // Without housekeeping the process is ending, and the row's own deadline has the same effect.
             let _ = self.outbox.afterwards.send(abandoned);
         }
         true
     }
 
-    /// What is owed for a leased row. A start that this process committed and has not sent is a first one, unless
-    /// nobody wants it any more.
+    /// Returns the pending action of a leased row. A start that this process committed and has not sent
+    /// counts as a first attempt, unless the job is no longer wanted.
     fn owed(&self, leased: &Leased) -> Action {
         match machine::todo(&leased.task, self.ledger.now()) {
             Action::Start { .. } if leased.unsent => Action::Start { may_exist: false },
@@ -237,7 +244,7 @@ impl Core {
         }
     }
 
-    /// Gives back a row that cannot be acted on now, and its place.
+    /// Releases a row that cannot be processed now, and its permit.
     pub(super) async fn put_back(&self, leased: Leased) {
         if leased.unsent {
             return self.say_unsent(leased).await;
@@ -246,7 +253,7 @@ impl Core {
         self.put_off(&leased.task).await;
     }
 
-    /// Gives back a row to be acted on a little later.
+    /// Releases a row, to be processed a little later.
     async fn put_off(&self, task: &Task) {
         match self.ledger.commit(task, Event::LeaseTooOld, Lease::Release(&self.holder)).await {
             Ok(Commit::Done(_)) => {}
@@ -255,11 +262,11 @@ impl Core {
         }
     }
 
-    /// Writes that a start was not sent, and ends the lease. Whoever finds the row as one that may have been sent would
-    /// have to take it for uncertain, so this is not given up while the store is away.
+    /// Records that a start was not sent, and releases the lease. Another process would have to treat the
+    /// start as uncertain, so this retries while the store is unavailable.
     ///
-    /// It holds only while nobody else can have acted on the row: on the very version that was leased, or on one that shows
-    /// the same attempt and could be leased again within the lease.
+    /// It is recorded only while no other process can have acted on the row. The row is either the leased
+    /// version, or one that shows the same attempt and can be leased again before the first lease ends.
     async fn say_unsent(&self, leased: Leased) {
         let Leased { mut task, since, place, .. } = leased;
         drop(place);
@@ -274,7 +281,8 @@ impl Core {
             };
             let held = match read {
                 Ok(Some(now)) if is_ours(&now.job) && since.elapsed() < self.settings.lease => {
-                    // Leases may have ended early, by a leap of the store's clock, and another may be at work on it.
+                    // A jump of the store's clock may have ended leases early, and another process
+                    // may be acting on the row.
                     let hold = Lease::Hold(&self.holder, self.settings.lease);
                     self.ledger.commit(&now, Event::Nothing, hold).await.map(|held| (now, held))
                 }
@@ -303,14 +311,14 @@ impl Core {
         self.give_back(&task).await;
     }
 
-    /// Writes what came of an act and gives the row back. What is owed next, if anything, is claimed like any other
-    /// row: a lease ends with its act.
+    /// Writes the result of an action and releases the row. The next pending action, if any, is
+    /// claimed like any other: a lease covers one action.
     async fn finish(&self, task: &Task, happened: impl Into<Happened>) {
         let happened = happened.into();
         if happened.event.passes() {
             return self.finish_look(task, happened).await;
         }
-        // After a look that an operator wanted, whoever watches the group need not wait any longer either.
+        // After a poll that an operator requested, the process that watches the group polls at once, too.
         let wants_look = matches!(
             happened.event,
             Event::CancelTaken { .. } | Event::AnswerTaken { .. } | Event::Observed { .. }
@@ -324,7 +332,8 @@ impl Core {
         }
     }
 
-    /// The same after a look at a job that runs on. Where somebody has written the row meanwhile, it is due for another.
+    /// Writes the poll of a job that still runs. If another writer has changed the row, it is only
+    /// released, and a new poll is due.
     async fn finish_look(&self, task: &Task, look: Happened) {
         match self.note_look(task, look, Lease::Release(&self.holder)).await {
             Ok(Some(_)) => self.ledger.nudge.looks.put(Look::Task(task.id.clone())),
@@ -333,8 +342,8 @@ impl Core {
         }
     }
 
-    /// Makes sure that the row is as it is now, and that the lease outlives one more call to an engine. None if the row
-    /// is somebody else's, or cannot be held.
+    /// Ensures that the row is current, and that the lease outlasts one more engine call. Returns `None` if
+    /// the row is gone, belongs to another process, or cannot be read or leased.
     async fn hold(&self, leased: Leased) -> Option<Leased> {
         let row = match self.ledger.read(&leased.task.id).await {
             Ok(Some(row)) => row,
@@ -350,8 +359,9 @@ impl Core {
         if same && age < self.settings.lease / 6 {
             return Some(leased);
         }
-        // Somebody wrote the row, or the lease is old: take it anew, unless it is another's by now. Within the lease
-        // nobody else can have acted on the row, nor if it is as it was, so what was not sent still was not.
+        // The row has changed, or the lease is old: lease the row again, unless another process has
+        // it by now. Before the lease ends, or if the row is unchanged, no other process can have
+        // acted on it, so an unsent start is still unsent.
         let within = age < self.settings.lease && same_attempt(&row.job, &leased.task.job);
         let unsent = leased.unsent && (same || within);
         let since = Instant::now();
@@ -375,20 +385,21 @@ impl Core {
         }
     }
 
-    /// Lets the lease of a row run out that cannot be read or written, unless that would hide that nothing was sent.
+    /// Lets the lease expire of a row that cannot be read or written. If its start is unsent,
+    /// records that instead.
     async fn forget(&self, leased: Leased) {
         if leased.unsent {
             self.say_unsent(leased).await;
         }
     }
 
-    /// Ends our lease, if it still is ours, whatever has become of the row.
+    /// Releases the lease if this process still has it, whatever the state of the row.
     async fn give_back(&self, task: &Task) {
         self.note(task, Event::Nothing, Lease::Release(&self.holder)).await;
         self.ledger.nudge.due.notify_one();
     }
 
-    /// Commits that a start is about to be sent. None if it must not be.
+    /// Commits that a start is about to be sent. Returns `None` if it must not be sent.
     async fn intend(&self, leased: Leased) -> Option<Leased> {
         let hold = Lease::Hold(&self.holder, self.settings.lease);
         let since = Instant::now();
@@ -403,8 +414,8 @@ impl Core {
                 None
             }
             Err(error) => {
-                // Whether it was written is not known, and neither is whose attempt a row would show that has one: it is
-                // left to the lease, and looked for then.
+                // It is unknown whether the write succeeded, and which process wrote an attempt that the row
+                // may show. The lease expires, and the job is searched for after that.
                 tracing::warn!(%error, task = ?leased.task.id, "a start cannot be committed, so it is not sent");
                 None
             }
@@ -412,8 +423,8 @@ impl Core {
     }
 }
 
-/// The span of an act. It goes on with the trace of the call that made the task, whichever process that came to, and however
-/// long ago.
+/// Returns the tracing span of an action. It continues the trace of the call that created the task, even if
+/// another process received that call long ago.
 fn span(task: &Task, owed: &Action) -> Span {
     let operation = match owed {
         Action::Rest => "rest",
@@ -435,19 +446,19 @@ fn span(task: &Task, owed: &Action) -> Span {
 }
 
 impl Leased {
-    /// True for a call whose row this process wrote a moment ago.
+    /// Returns true for a call whose row this process wrote within the last `MOMENT`.
     fn is_new(&self) -> bool {
         self.is_newborn && self.unsent && self.orphan.is_none() && self.since.elapsed() < MOMENT
     }
 
-    /// A row that was found due.
+    /// Creates the entry for a row that was claimed because it was due.
     pub(super) fn claimed(task: Task, since: Instant, place: Place, identity: Option<String>) -> Self {
         let (unsent, is_newborn, orphan) = (false, false, None);
         Self { task, since, unsent, is_newborn, orphan, place: Some(place), identity }
     }
 }
 
-/// True if both are the same attempt to start a job.
+/// Returns true if both are the same attempt to start a job.
 fn same_attempt(one: &Job, other: &Job) -> bool {
     match (one, other) {
         (Job::Starting { attempts: one, .. }, Job::Starting { attempts: other, .. }) => one == other,

@@ -1,5 +1,6 @@
-//! The agenda of one group: which open job is to be looked at when. Memory only, and pure but for the instants that it
-//! is handed; losing it costs one extra look at each job.
+//! The poll schedule of one group: when to poll each of its open jobs. A sweep is one call that
+//! polls many of them. In memory only, and pure apart from the instants that it receives. Its loss
+//! costs one extra poll of each job.
 
 mod digest;
 mod poll;
@@ -21,97 +22,101 @@ use crate::tasks::store::OpenJob;
 use crate::tasks::task::{NEWLY_STARTED, TaskId};
 use suspects::Suspect;
 
-/// Where the engine says when a job changes, a look is only for hints that were lost, and there is no hurry.
+/// Shortest poll interval for engines that give hints: there, a poll only finds changes whose hint was lost.
 pub(super) const HINTED: Duration = Duration::from_millis(250);
-/// A job whose log somebody follows is looked at this often, however long it has run.
+/// Maximum poll interval of a job whose log is followed, however long it has run.
 const FOLLOWED: Duration = Duration::from_secs(1);
-/// How often the store is asked of which jobs somebody wants to know more: another process may have been told.
+/// How often the store is read for the jobs that clients watch, because another process may have
+/// received their requests.
 pub(super) const ASK_WHO_WATCHES: Duration = Duration::from_secs(5);
-/// How long it is believed how long a tool's jobs usually take, before that is read again.
+/// How long the usual duration of a tool's jobs is cached.
 const TYPICAL_FOR: Duration = Duration::from_secs(10);
-/// What a change that no hint told of adds to the doubt in them; a change that one told of takes 1 from it.
+/// Added to the doubt about hints for a change without a hint. A change with a hint subtracts 1.
 const MISSED: u32 = 4;
-/// With this doubt, hints are not relied on.
+/// Hints are not relied on at this doubt or above.
 const DOUBTED: u32 = 8;
 
-/// A look may be early by the wait for it divided by this, where it saves a sweep of its own. The waits of jobs that were
-/// started together are spread as widely.
+/// A poll may be early by its interval divided by this, to save a separate sweep. The intervals of
+/// jobs that started together are spread as widely.
 const SLACK: u32 = 10;
 
-/// When to look at the open jobs of one group.
+/// The poll schedule of the open jobs of one group.
 pub(super) struct Agenda {
-    /// The identity of the backend whose jobs these are; `None` while that is not known.
+    /// The identity of the backend of these jobs; `None` while it is unknown.
     pub(super) identity: Option<String>,
     pace: Pace,
-    /// How little hints are to be relied on; `None` if there are none.
+    /// How unreliable hints have been; `None` if the engine gives none.
     doubt: Option<u32>,
     jobs: HashMap<TaskId, Entry>,
     by_handle: HashMap<JobHandle, TaskId>,
     order: Order,
-    /// The same for jobs that are looked at one by one, since the adapter crashed or hung over each of them.
+    /// The same for jobs that are polled one by one, because the adapter crashed or hung while it
+    /// polled them.
     alone: Order,
-    /// The one of them that is being looked at.
+    /// The job that is being polled alone.
     looking_alone: Option<TaskId>,
-    /// Jobs of sweeps that crashed or hung, and of how many in a row, until a sweep without the faulty one clears them.
+    /// Jobs of sweeps that crashed or hung, with the number of such sweeps in a row. A sweep
+    /// without a fault clears its jobs.
     undecided: HashMap<TaskId, u32>,
-    /// The most jobs in a sweep: halved where the adapter crashes or hangs over a sweep, until the job is found that does it,
-    /// and doubled where it answers.
+    /// Maximum number of jobs in a sweep. It is halved when the adapter crashes or hangs in a sweep, until
+    /// the faulty job is found, and doubled when the adapter answers.
     most: usize,
-    /// When it last answered for a job.
+    /// When the adapter last answered for a job.
     answered: Option<Instant>,
-    /// How long jobs of each tool usually take, and when that was read.
+    /// Usual duration of each tool's jobs, and when it was read.
     typical: HashMap<String, (Instant, Option<Duration>)>,
-    /// The jobs that somebody watched, or whose logs somebody followed, when the store was last asked.
+    /// The jobs that were watched, or whose logs were followed, when the store was last read.
     wanted: HashSet<TaskId>,
     sweeping: bool,
     paused_until: Option<Instant>,
-    /// Up to when the group's rows were read.
+    /// When the group's rows were last read.
     pub(super) read_at: Timestamp,
-    /// When they are read again, whatever anybody says.
+    /// When newly opened rows are read again, even without a hint.
     pub(super) read_again: Instant,
-    /// When they are read from the beginning, whatever was read before.
+    /// When all rows are read again, whatever was read before.
     pub(super) read_whole_again: Instant,
-    /// When the store is asked again of which jobs somebody wants to know more.
+    /// When the store is next read for the jobs that clients watch.
     pub(super) ask_who_watches: Instant,
-    /// True while the last sweep met a failing engine.
+    /// True if the engine failed in the last sweep.
     pub(super) in_trouble: bool,
 }
 
-/// When each job is looked at next.
+/// When each job is polled next.
 type Order = BTreeSet<(Instant, TaskId)>;
 
 struct Entry {
     tool: String,
     handle: JobHandle,
-    /// When it was put on the agenda.
+    /// When the job was added to the schedule.
     added: Instant,
     started: Instant,
-    /// Where the job's age is counted from: its start, or when something last happened to it.
+    /// Start of the age that sets the poll interval: the start of the job, or its last change.
     since: Instant,
-    /// True once something happened to the job, so that its tool's usual duration tells nothing about its next event.
+    /// True after the first change of the job. From then on, its tool's usual duration does not
+    /// predict its next change.
     stirred: bool,
     next: Instant,
-    /// How long after the last look that is; a tenth of it matters little either way.
+    /// The interval between the last poll and `next`; a deviation of a tenth matters little.
     wait: Duration,
     digest: Option<u64>,
-    /// The newest version of the row that this process knows of.
+    /// The newest version of the row that this process knows.
     version: u64,
-    /// True if nothing was seen yet, and the row says that the job runs and nothing more.
+    /// True if the job was not polled yet, and its row records nothing but that it runs.
     blank: bool,
     log_followed: bool,
     failures: u32,
-    /// Set once the adapter crashed or hung over this job alone, until it answers for it.
+    /// Set once the adapter crashed or hung while it polled this job alone, until it answers for the job.
     suspect: Option<Suspect>,
-    /// True if somebody said that the job changed, or will, since it was last seen.
+    /// True if a hint or a request announced a change since the last poll.
     prompted: bool,
-    /// True if that was said while it was being looked at, so that it must be looked at again.
+    /// True if a request arrived during a poll, so that the job must be polled again.
     again: bool,
     /// True if the job was closed while it was being polled.
     closed: bool,
 }
 
 impl Entry {
-    /// Notes that the row has this version: if that is news, it is not known any more what the row says.
+    /// Records the version of the row. If it is newer, the content of the row is no longer known.
     fn written_by_others(&mut self, version: u64) {
         if version > self.version {
             self.version = version;
@@ -147,10 +152,10 @@ impl Agenda {
         }
     }
 
-    /// Adds a job of this age. If it is known, somebody else may have written its row since: then the row is read after the
-    /// next look, whatever that sees. One that was not seen yet is looked at after the quickest pace;
-    /// one that is older than that (it was taken over) at once. `blank` says that its row tells nothing of it but that it
-    /// runs: a look that sees the same has nothing to write.
+    /// Adds a job of this age. If the job is known, another writer may have changed its row: a newer version
+    /// is read after the next poll, whatever that returns. A new job is first polled after the shortest
+    /// interval, and an older one (which was taken over) at once. With `blank`, the row records nothing but
+    /// that the job runs, so a poll with the same result writes nothing.
     pub(super) fn add(&mut self, job: OpenJob, blank: bool, now: Instant, age: Duration) {
         if let Some(known) = self.jobs.get_mut(&job.id) {
             return known.written_by_others(job.version);
@@ -182,17 +187,17 @@ impl Agenda {
         self.jobs.insert(job.id, entry);
     }
 
-    /// The next moment at which a look is due; none while all that can be under way is.
+    /// Returns when the next poll is due; `None` if no further poll can begin now.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.next_of_many().into_iter().chain(self.next_alone()).min()
     }
 
-    /// The next moment at which a sweep is due; none while one is under way.
+    /// Returns when the next sweep is due; `None` while one is in progress.
     fn next_of_many(&self) -> Option<Instant> {
         if self.sweeping { None } else { self.first_in(&self.order) }
     }
 
-    /// The same for a job that is looked at alone.
+    /// Returns when the next separate poll is due; `None` while one is in progress.
     fn next_alone(&self) -> Option<Instant> {
         if self.looking_alone.is_some() { None } else { self.first_in(&self.alone) }
     }
@@ -202,9 +207,9 @@ impl Agenda {
         Some(self.paused_until.map_or(first, |until| first.max(until)))
     }
 
-    /// Takes up to `most` jobs that are due, if no sweep is under way; with them those that would be due a moment later, by
-    /// the measure of how long they wait, so that many jobs make few sweeps. One that is due to be looked at alone goes first,
-    /// and beside a sweep that is under way.
+    /// Takes up to `most` jobs that are due, if no sweep is in progress. It includes jobs that would be due a
+    /// moment later, in proportion to their intervals, so that many jobs need few sweeps. A job that is due
+    /// to be polled alone comes first, even during a sweep.
     pub(super) fn begin_sweep(&mut self, now: Instant, most: usize) -> Option<Due> {
         if let Some(first) = self.next_alone().filter(|at| *at <= now)
             && let Some((_, id)) = self.alone.pop_first()
@@ -222,7 +227,7 @@ impl Agenda {
         self.sweeping.then_some(due)
     }
 
-    /// What is to be known of some jobs, of which the first is due since a moment, to look at them.
+    /// Returns what is needed to poll these jobs. The first of them has been due since `first`.
     fn due(&self, ids: impl IntoIterator<Item = TaskId>, first: Instant, now: Instant) -> Due {
         let late = now.saturating_duration_since(first);
         let mut due = Due { subjects: Vec::new(), jobs: Vec::new(), late };
@@ -245,7 +250,7 @@ impl Agenda {
         due
     }
 
-    /// Up to `most` places in the order of jobs that are due, or would be before long.
+    /// Returns up to `most` entries of the schedule that are due now or soon.
     fn due_soon(&self, now: Instant, most: usize) -> Vec<(Instant, TaskId)> {
         let pace = self.pace();
         let soon = now + pace.quickest / 4;
@@ -256,7 +261,7 @@ impl Agenda {
         places.filter(|(at, id)| *at <= soon || may_be_early(*at, id)).take(most).cloned().collect()
     }
 
-    /// The tools of some jobs, each once, of which it was not read lately how long their jobs usually take.
+    /// Returns the tools of these jobs, each once, whose usual duration was not read recently.
     pub(super) fn tools_to_read<'a>(
         &self,
         ids: impl Iterator<Item = &'a TaskId>,
@@ -270,12 +275,12 @@ impl Agenda {
         tools.into_iter().map(str::to_owned).collect()
     }
 
-    /// Notes how long jobs of a tool usually take.
+    /// Caches the usual duration of a tool's jobs.
     pub(super) fn set_typical(&mut self, tool: String, typical: Option<Duration>, now: Instant) {
         self.typical.insert(tool, (now, typical));
     }
 
-    /// Notes of which jobs somebody wants to know more. Where that is new, the job is looked at now.
+    /// Sets the jobs that clients watch. Newly watched jobs are polled now.
     pub(super) fn set_wanted(&mut self, wanted: HashSet<TaskId>, now: Instant) {
         self.ask_who_watches = now + ASK_WHO_WATCHES;
         for id in wanted.difference(&self.wanted) {
@@ -286,7 +291,7 @@ impl Agenda {
         self.wanted = wanted;
     }
 
-    /// Plans the next looks after a sweep.
+    /// Schedules the next polls after a sweep.
     pub(super) fn end_sweep(&mut self, looks: Vec<(TaskId, Seen)>, pause: Option<Duration>, now: Instant) {
         match (&looks[..], &self.looking_alone) {
             ([(id, _)], Some(alone)) if id == alone => self.looking_alone = None,
@@ -343,7 +348,7 @@ impl Agenda {
         }
     }
 
-    /// Moves the next look at a job to now, and counts its age anew: something happened to it.
+    /// Moves the next poll of a job to now, and restarts its age, because the job has changed or is about to.
     pub(super) fn look_now(&mut self, id: &TaskId, now: Instant) {
         if let Some(entry) = self.jobs.get_mut(id) {
             entry.since = now;
@@ -353,10 +358,11 @@ impl Agenda {
         }
     }
 
-    /// Moves the next look at a job to now. A job in the sweep that is under way is not in the order: it is looked at again.
+    /// Moves the next poll of a job to now. A job that is being polled is not in the schedule, and
+    /// is polled again.
     fn bring_forward(order: &mut Order, entry: &mut Entry, id: &TaskId, now: Instant) {
         if entry.suspect.is_some() {
-            // It is looked at when it is due: one crash after the other proves nothing.
+            // It keeps its due time: several crashes in quick succession prove nothing.
         } else if order.remove(&(entry.next, id.clone())) {
             entry.next = now;
             order.insert((now, id.clone()));
@@ -365,17 +371,19 @@ impl Agenda {
         }
     }
 
-    /// The same, by the engine's name for it. False if there is no such job here.
+    /// Moves the next poll to now, by the engine's name for the job. Returns false if the job is
+    /// not in this schedule.
     pub(super) fn hinted_at(&mut self, handle: &JobHandle, now: Instant) -> bool {
         let id = self.by_handle.get(handle).cloned();
         id.inspect(|id| self.look_now(id, now)).is_some()
     }
 
-    /// Looks at every job at once, through an engine of which nothing is known yet but whether it gives hints.
+    /// Polls every job at once, because the backend was replaced. Whether its hints are reliable is
+    /// not known yet.
     pub(super) fn engine_replaced(&mut self, hints: bool, now: Instant) {
         self.doubt = hints.then_some(0);
         self.paused_until = None;
-        // Another adapter may do better with what the one before crashed over.
+        // Another adapter may succeed where the previous one crashed.
         for place in std::mem::take(&mut self.alone) {
             self.order.insert(place);
         }
@@ -384,7 +392,7 @@ impl Agenda {
         ids.iter().for_each(|id| self.look_now(id, now));
     }
 
-    /// How often to look, by how far hints can be relied on.
+    /// Returns the poll intervals, depending on the reliability of hints.
     fn pace(&self) -> Pace {
         match self.doubt {
             Some(doubt) if doubt < DOUBTED => {
@@ -394,7 +402,7 @@ impl Agenda {
         }
     }
 
-    /// A job was seen to have changed.
+    /// Updates the doubt about hints after a change of a job.
     fn changed(&mut self, id: &TaskId) {
         let (Some(doubt), Some(entry)) = (&mut self.doubt, self.jobs.get(id)) else { return };
         *doubt = if entry.prompted { doubt.saturating_sub(1) } else { (*doubt + MISSED).min(2 * DOUBTED) };
@@ -425,7 +433,7 @@ impl Agenda {
         Self::plan_one(&mut self.order, entry, id, now, wait);
     }
 
-    /// Notes that a look failed, and that the row says so.
+    /// Records that a poll failed and that the row shows it.
     fn troubled(&mut self, id: &TaskId, version: u64) {
         let Some(entry) = self.jobs.get_mut(id) else { return };
         entry.failures = entry.failures.saturating_add(1);
@@ -443,7 +451,7 @@ impl Agenda {
         self.plan(id, now, doubled.min(Duration::from_secs(60)).max(least) + spread);
     }
 
-    /// Plans the next look at a job that is not in the order.
+    /// Schedules the next poll of a job that is not in the schedule.
     fn plan(&mut self, id: TaskId, now: Instant, wait: Duration) {
         if let Some(entry) = self.jobs.get_mut(&id) {
             let order = if entry.suspect.is_some() { &mut self.alone } else { &mut self.order };
@@ -457,8 +465,8 @@ impl Agenda {
         order.insert((entry.next, id));
     }
 
-    /// Drops the jobs that are not among these, which are all that were open at `read_at`: another replica, or an act of this
-    /// one, has closed them.
+    /// Drops the jobs that are not in `open`, which lists all jobs that were open at `read_at`: another
+    /// replica, or an action of this one, has closed them.
     pub(super) fn keep_only(&mut self, open: &[OpenJob], read_at: Instant) {
         let open: HashSet<&TaskId> = open.iter().map(|job| &job.id).collect();
         let is_closed = |(id, entry): &(&TaskId, &Entry)| !open.contains(id) && entry.added < read_at;
@@ -466,7 +474,7 @@ impl Agenda {
         closed.iter().for_each(|id| self.close(id));
     }
 
-    /// Drops a job that is not to be polled any more; one that is being polled, after that.
+    /// Drops a job that must not be polled any more. If it is being polled, it is dropped after that poll.
     pub(super) fn close(&mut self, id: &TaskId) {
         let Some(entry) = self.jobs.get_mut(id) else { return };
         let place = (entry.next, id.clone());

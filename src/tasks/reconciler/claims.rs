@@ -1,5 +1,5 @@
-//! Claims: due rows of connected backends are leased, at most as many as their backend has free places. A backend without
-//! a free place holds up its own rows only.
+//! Claims: leases due rows of connected backends, at most as many as the backend has free call permits. A
+//! backend without a free permit delays only its own rows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use crate::tasks::machine::{self, Action, Event};
 use crate::tasks::store::{ClaimRequest, Claimed, Lease, Result, Served};
 use crate::tasks::task::{Owner, TaskId};
 
-/// The most rows of one claim.
+/// Maximum number of rows per claim.
 const BATCH: usize = 64;
 /// Delay after a claim that returned no rows although some were due.
 const NOTHING_CLAIMED: Duration = Duration::from_millis(100);
-/// Rows of a busy backend that are looked through at a time for what needs no call to it.
+/// Number of rows of a busy backend that are read at a time, to find those that need no call to it.
 const LOCAL_BATCH: usize = 256;
 
-/// What the loop of claims remembers.
+/// The state of the claiming loop.
 pub(super) struct Claims {
     requests: PlaceRequests,
-    /// The owner that was served last, for each backend.
+    /// The owner that was served last, by backend.
     cursors: BTreeMap<String, Owner>,
-    /// The identities under which rows without one were adopted, for each backend.
+    /// The identity for which rows without one were adopted, by backend.
     adopted: BTreeMap<String, String>,
 }
 
@@ -40,7 +40,7 @@ impl Claims {
 }
 
 impl Core {
-    /// Waits until rows are due, and claims them with a place at their backend for each.
+    /// Waits until rows are due, and claims them together with a call permit for each.
     pub(super) async fn claim_due(&self, claims: &mut Claims) -> Vec<Leased> {
         loop {
             let earliest = match self.claim_once(claims).await {
@@ -64,8 +64,8 @@ impl Core {
         }
     }
 
-    /// Claims what is due of each backend with free places. Returns the rows, and when the next one is due of a backend
-    /// that has free places.
+    /// Claims the due rows of each backend with free permits. Returns them, and when the next row
+    /// of such a backend is due.
     async fn claim_once(&self, claims: &mut Claims) -> Result<(Vec<Leased>, Option<Timestamp>)> {
         let served = self.engines.served();
         for served in &served {
@@ -88,13 +88,14 @@ impl Core {
             let more = std::iter::from_fn(|| self.engines.try_place(&served.backend));
             let places: Vec<Place> = std::iter::once(place).chain(more.take(BATCH - 1)).collect();
             match self.claim_for(claims, served, places).await {
-                // Another process leased them, or they cannot be read: an immediate retry would return the same.
+                // Another process leased them, or they cannot be read: an immediate retry would
+                // return the same.
                 Ok(rows) if rows.is_empty() => next(now + NOTHING_CLAIMED),
                 Ok(rows) => {
                     leased.extend(rows);
                     next(due);
                 }
-                // What was claimed before is acted on all the same, and these are claimed a tick later.
+                // Rows that are already claimed are processed all the same; these are claimed a tick later.
                 Err(error) => tracing::warn!(%error, "due rows cannot be claimed"),
             }
         }
@@ -102,7 +103,7 @@ impl Core {
         Ok((leased, earliest))
     }
 
-    /// Claims rows of one backend, one for each place.
+    /// Claims rows of one backend, one for each permit.
     async fn claim_for(
         &self,
         claims: &mut Claims,
@@ -122,7 +123,8 @@ impl Core {
         Ok(tasks.into_iter().zip(places).map(leased).collect())
     }
 
-    /// Once for each identity: rows without one are for the engine that is connected first under their backend's name.
+    /// Adopts rows without an identity, once for each identity. They belong to the engine that is
+    /// connected first under their backend's name.
     async fn adopt_rows(&self, claims: &mut Claims, served: &Served) {
         let Some(identity) = &served.identity else { return };
         if claims.adopted.get(&served.backend) == Some(identity) {
@@ -143,7 +145,7 @@ impl Core {
         }
     }
 
-    /// Does, until `stop`, what is due and needs no call for rows whose backend has no free place: their deadlines pass.
+    /// Applies, until `stop`, the deadlines of due rows whose backend has no free permit. This needs no call.
     pub(super) async fn local_loop(&self, stop: &CancellationToken) {
         let mut places: BTreeMap<String, (Timestamp, TaskId)> = BTreeMap::new();
         loop {
@@ -167,7 +169,7 @@ impl Core {
         }
     }
 
-    /// Goes along some due rows. Returns the last of them if there are more.
+    /// Applies the deadlines of one batch of due rows. Returns the last row if there are more.
     async fn pass_deadlines(
         &self,
         served: &Served,
@@ -180,7 +182,7 @@ impl Core {
             if machine::todo(&task, self.ledger.now()) != Action::Expire {
                 continue;
             }
-            // It needs no lease: whoever claims the row meanwhile writes another version.
+            // It needs no lease: a claim in the meantime writes another version.
             self.ledger.commit(&task, Event::DeadlinePassed, Lease::Keep).await?;
         }
         Ok(last.filter(|_| more))

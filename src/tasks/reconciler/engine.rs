@@ -1,5 +1,5 @@
-//! Calls to backends, from places in each backend's own line, with a hard timeout. Which backends there are can be
-//! replaced while calls are under way. It must not retry.
+//! Calls to backends: a concurrency limit for each backend, and a hard timeout. The set of backends can be
+//! replaced while calls are in progress. It must not retry.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,43 +23,43 @@ pub struct Engines {
 /// A backend of the config that could not be connected yet.
 #[derive(Clone, Debug)]
 pub struct Unconnected {
-    /// Why the last attempt failed, in words that clients may read.
+    /// Why the last attempt failed, as text that clients may read.
     pub reason: String,
     /// When the first attempt failed.
     pub since: Instant,
 }
 
-/// A place in a backend's line: the right to make one call to it.
+/// A call permit of a backend: the right to make one call to it.
 pub type Place = OwnedSemaphorePermit;
 
-/// The backends at one moment.
+/// The backends at one point in time.
 pub(super) type Connected = Arc<BTreeMap<String, Engine>>;
 
-/// One backend and its line.
+/// One backend and its call permits.
 #[derive(Clone)]
 pub(super) struct Engine {
     backend: Arc<dyn Backend>,
     places: Arc<Semaphore>,
-    /// How many places there are.
+    /// Total number of permits.
     line: usize,
-    /// How its last calls went.
+    /// The result of its recent calls.
     condition: Arc<Mutex<Condition>>,
 }
 
-/// How the calls to an engine go.
+/// Whether the calls to an engine succeed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// None was made yet.
+    /// No call was made yet.
     #[default]
     Unknown,
-    /// The last one was answered.
+    /// The last call was answered.
     Answers,
-    /// The last one failed, and all since this moment.
+    /// The last call failed, as did all since this time.
     Fails {
         /// When the first of them failed.
         since: Instant,
     },
-    /// It could not be connected, as the config has it now.
+    /// It could not be connected with the current config.
     Unconnected {
         /// When the first attempt failed.
         since: Instant,
@@ -67,15 +67,15 @@ pub enum Condition {
 }
 
 impl Engines {
-    /// These backends, each called at most `max_calls` times at a time.
+    /// Creates the set from these backends, each called at most `max_calls` times concurrently.
     pub fn new(backends: BTreeMap<String, Arc<dyn Backend>>, max_calls: usize) -> Self {
         let engines = Self::default();
         engines.replace(backends, max_calls);
         engines
     }
 
-    /// Puts these in the place of those that were there. One that was there before keeps its line, and calls to one
-    /// that is gone end as they would have.
+    /// Replaces the set of backends. A backend that stays keeps its permits. Calls to a removed
+    /// backend continue until their normal end.
     pub fn replace(&self, backends: BTreeMap<String, Arc<dyn Backend>>, max_calls: usize) {
         self.current.send_modify(|current| {
             let line = max_calls.clamp(1, Semaphore::MAX_PERMITS);
@@ -90,7 +90,8 @@ impl Engines {
                 (name, engine)
             };
             let next: BTreeMap<String, Engine> = backends.into_iter().map(engine).collect();
-            // Who waits in the line of one that is replaced or gone goes to the end of its successor's.
+            // Callers that wait for a permit of a replaced or removed backend move to the end of
+            // its successor's queue.
             let stays = |name: &str, line: &Arc<Semaphore>| {
                 next.get(name).is_some_and(|next| Arc::ptr_eq(&next.places, line))
             };
@@ -102,12 +103,13 @@ impl Engines {
         });
     }
 
-    /// Notes which backends could not be connected. One that is connected all the same is so with settings of before.
+    /// Records which backends could not be connected. If one of them is connected nevertheless, it
+    /// still uses earlier settings.
     pub fn set_unconnected(&self, unconnected: BTreeMap<String, Unconnected>) {
         *self.unconnected.lock() = unconnected;
     }
 
-    /// Why nothing can be called of a backend, where that is because it could not be connected.
+    /// Returns why a backend cannot be called, if the reason is that it could not be connected.
     pub fn refusal(&self, backend: &str) -> Option<String> {
         if self.get(backend).is_some() {
             return None;
@@ -115,7 +117,7 @@ impl Engines {
         self.unconnected.lock().get(backend).map(|unconnected| unconnected.reason.clone())
     }
 
-    /// The backends now, and whenever they are replaced.
+    /// Subscribes to the set of backends.
     pub(super) fn watch(&self) -> watch::Receiver<Connected> {
         self.current.subscribe()
     }
@@ -124,7 +126,7 @@ impl Engines {
         self.current.borrow().get(backend).cloned()
     }
 
-    /// What is connected now: the rows of these backends are for this process, and no others.
+    /// Returns the connected backends. This process serves their rows and no others.
     pub fn served(&self) -> Vec<Served> {
         let engines = self.current.borrow();
         let served = |(name, engine): (&String, &Engine)| Served {
@@ -134,27 +136,27 @@ impl Engines {
         engines.iter().map(served).collect()
     }
 
-    /// What a backend is connected to, where that is known.
+    /// Returns the identity of the engine that a backend is connected to, if known.
     pub fn identity(&self, backend: &str) -> Option<String> {
         self.get(backend)?.backend.identity()
     }
 
-    /// A place in a backend's line, if one is free. None if it is not connected.
+    /// Returns a call permit of a backend, if one is free and the backend is connected.
     pub fn try_place(&self, backend: &str) -> Option<Place> {
         self.get(backend)?.places.try_acquire_owned().ok()
     }
 
-    /// True if a backend is connected and all places in its line are taken.
+    /// Returns true if a backend is connected and has no free permit.
     pub(super) fn is_busy(&self, backend: &str) -> bool {
         self.get(backend).is_some_and(|engine| engine.places.available_permits() == 0)
     }
 
-    /// How many calls to all backends together can be under way.
+    /// Returns the maximum number of concurrent calls to all backends together.
     pub(super) fn capacity(&self) -> usize {
         self.current.borrow().values().map(|engine| engine.line).sum()
     }
 
-    /// True if this backend gives hints.
+    /// Returns true if this backend gives hints.
     pub(super) fn gives_hints(&self, backend: &str) -> bool {
         self.get(backend).is_some_and(|engine| engine.gives_hints())
     }
@@ -170,7 +172,7 @@ impl Engines {
         self.get(backend).map(|engine| engine.backend.start_lag()).unwrap_or_default()
     }
 
-    /// The group that a job is watched in.
+    /// Returns the group that a job is polled in.
     pub(super) fn group(&self, backend: &str, handle: &JobHandle) -> GroupKey {
         match self.get(backend) {
             Some(engine) => engine.backend.group(handle),
@@ -178,10 +180,10 @@ impl Engines {
         }
     }
 
-    /// Waits for a place in a backend's line: at most so many calls to it run at a time.
+    /// Waits for a call permit of a backend. Returns `None` if it is not connected.
     pub(super) async fn place(&self, backend: &str) -> Option<Place> {
         loop {
-            // The line is closed once another takes its place.
+            // The semaphore is closed when the backend is replaced.
             if let Ok(place) = self.get(backend)?.places.acquire_owned().await {
                 return Some(place);
             }
@@ -191,7 +193,8 @@ impl Engines {
     /// Makes one call.
     ///
     /// # Errors
-    /// The backend's own; `late` if it did not answer in time; `Config` if there is no such backend any more.
+    /// The backend's own errors; `late` if it did not answer in time; `Config` if there is no such
+    /// backend any more.
     pub(super) async fn call<T, F>(
         &self,
         backend: &str,
@@ -212,7 +215,7 @@ impl Engines {
         }
     }
 
-    /// Notifies a backend that a job's task was deleted, if it is connected to the engine that ran it.
+    /// Notifies a backend that a job's task was deleted, if it is connected to the engine that ran the job.
     pub(super) async fn forget(&self, gone: &Purged, within: Duration) {
         let (Some(engine), Some(handle)) = (self.get(&gone.backend), &gone.handle) else { return };
         let served = Served { backend: gone.backend.clone(), identity: engine.backend.identity() };
@@ -227,14 +230,14 @@ impl Engines {
         }
     }
 
-    /// Notes how a call went: answered, or failed like this.
+    /// Records the result of a call: `None` if it was answered, or its error.
     pub(super) fn note(&self, backend: &str, error: Option<&Error>) {
         if let Some(engine) = self.get(backend) {
             engine.note(error);
         }
     }
 
-    /// How calls to each backend go, by its name.
+    /// Returns the condition of each backend, by its name.
     pub fn conditions(&self) -> Vec<(String, Condition)> {
         let engines = self.current.borrow().clone();
         let connected = engines.iter().map(|(name, engine)| (name.clone(), *engine.condition.lock()));
@@ -250,12 +253,12 @@ impl Engines {
 }
 
 impl Engine {
-    /// True if it gives hints.
+    /// Returns true if the backend gives hints.
     pub(super) fn gives_hints(&self) -> bool {
         self.backend.wakeups().is_some()
     }
 
-    /// The job that the next hint is about. Never resolves where none are given.
+    /// Waits for the next hint and returns its job. Never resolves if the backend gives none.
     pub(super) async fn next_hint(&self) -> JobHandle {
         match self.backend.wakeups() {
             Some(wakeups) => wakeups.next().await,
@@ -263,7 +266,8 @@ impl Engine {
         }
     }
 
-    /// Notes how a call went. An engine that refuses a job, or wants fewer calls, is there.
+    /// Records the result of a call. An engine that rejects a job, or limits the rate of calls,
+    /// counts as available.
     fn note(&self, error: Option<&Error>) {
         use ErrorKind::{Config, Denied, Unavailable, Uncertain};
         let fails = error.is_some_and(|e| matches!(e.kind(), Unavailable | Uncertain | Denied | Config));
@@ -275,7 +279,7 @@ impl Engine {
         };
     }
 
-    /// True if both are one connection.
+    /// Returns true if both are the same connection.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.backend, &other.backend)
     }
@@ -291,7 +295,7 @@ mod tests {
         SimEngine::from_config(&taskbridge_sdk::sim::Config::default()).backend()
     }
 
-    /// Who waits in the line of a hung backend is served by its successor.
+    /// A caller that waits for a permit of a hung backend gets one of its successor.
     #[tokio::test]
     async fn replaced_backend_serves_its_line() {
         let named = |backend| BTreeMap::from([("one".to_owned(), backend)]);

@@ -1,6 +1,6 @@
-//! Groups: open jobs are watched group by group, each by one process at a time. What is due for a look is asked for
-//! with one call, and only rows whose observation changed are written. When to look next is kept in memory alone:
-//! whoever takes the group over looks at all of it at once and paces it anew.
+//! Groups: open jobs are polled group by group, each group by one process at a time. One call polls all jobs
+//! of a group that are due, and only rows whose observation changed are written. The poll schedule is in
+//! memory only: a process that takes a group over polls all of its jobs at once and schedules them anew.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::pin::pin;
@@ -21,27 +21,27 @@ use crate::tasks::machine::{self, Event, Failure};
 use crate::tasks::store::{Group, Lease, StoreError};
 use crate::tasks::task::TaskId;
 
-/// The most jobs that one call asks for.
+/// Maximum number of jobs per call.
 const SWEEP: usize = 500;
-/// Rows of one sweep that are written at a time, so that they share the store's commits.
+/// Number of rows of one sweep that are written concurrently, so that they share the store's commits.
 const WRITES: usize = 64;
-/// How far back a group is read again for rows that were opened: longer than any write is under way. It is read as
-/// rarely while nothing says that another process opened any; what this process opens, it is told of.
+/// Overlap of two reads of a group's newly opened rows: longer than any write takes. Also the interval of
+/// these reads while no hint reports rows from other processes. Rows of this process arrive without a read.
 const OVERLAP: Duration = Duration::from_secs(5);
 
-/// A group is read whole this often: whatever was missed between two partial reads is found then.
+/// Interval at which all rows of a group are read, to find what the partial reads missed.
 const READ_WHOLE: Duration = Duration::from_secs(60);
-/// The longest that an engine is believed to want to be left alone.
+/// Maximum pause that an engine can request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(900);
 
-/// Jobs that this process was told of and another may watch, by their group.
+/// Jobs of hints that only this process received and whose groups it does not watch, by group.
 type Strangers = BTreeMap<Group, HashSet<JobHandle>>;
 
-/// What came of one sweep.
+/// The result of one sweep.
 struct Swept {
     group: Group,
     looks: Vec<(TaskId, Seen)>,
-    /// How long the whole group is to be left alone.
+    /// How long the whole group must not be polled.
     pause: Option<Duration>,
 }
 
@@ -85,7 +85,7 @@ impl Core {
                     hold_again = Instant::now();
                 }
                 opened = self.ledger.nudge.opened.take() => {
-                    // A group that is another's is asked for now and then, and not for every job in it.
+                    // A group of another process is requested again at intervals, not for every job in it.
                     if !watched.add(opened, Instant::now()) {
                         hold_again = hold_again.min(Instant::now() + self.settings.pace.quickest);
                     }
@@ -109,7 +109,8 @@ impl Core {
         }
     }
 
-    /// Takes and renews groups, and reads what was opened in those that are new, or may have been in all of them.
+    /// Acquires and renews the leases of groups. Reads the open jobs of groups that are new or due for a
+    /// read, or of all groups if another process may have opened some.
     async fn hold_groups(&self, watched: &mut Watched, others_opened: bool) {
         let mut served = self.engines.served();
         let released: Vec<String> = watched.released(Instant::now()).collect();
@@ -117,7 +118,7 @@ impl Core {
         let held = match self.ledger.store.hold(&self.holder, self.settings.lease, &served).await {
             Ok(held) => held,
             Err(error) => {
-                // Watching goes on meanwhile: looking twice at a job is harmless, only writes decide.
+                // Polling continues meanwhile: two polls of a job are harmless, because only writes decide.
                 tracing::warn!(%error, "the groups of open jobs cannot be read");
                 return;
             }
@@ -164,14 +165,15 @@ impl Core {
         self.ask_who_watches(watched).await;
     }
 
-    /// The job of a hint that was told to this process, if another watches its group, and the group.
+    /// Returns the group and the handle of a hint that only this process received, if it does not
+    /// watch the group.
     fn of_another(&self, watched: &Watched, look: &Look) -> Option<(Group, JobHandle)> {
         let Look::Told(backend, handle) = look else { return None };
         let group = Group { backend: backend.clone(), key: self.engines.group(backend, handle) };
         (!watched.agendas.contains_key(&group)).then(|| (group, handle.clone()))
     }
 
-    /// Tells whoever watches these jobs that they are worth a look, by their rows.
+    /// Passes hints to the process that watches these jobs: it makes their rows due for a poll.
     async fn pass_on(&self, strangers: Strangers) {
         for (group, handles) in strangers {
             let identity = self.engines.identity(&group.backend);
@@ -180,7 +182,7 @@ impl Core {
                 continue;
             };
             for job in jobs.iter().filter(|job| handles.contains(&job.handle)) {
-                // It is a hint: what cannot be read or written now is looked at in its turn.
+                // It is only a hint: a job that cannot be read or written now is polled on schedule.
                 if let Ok(Some(task)) = self.ledger.read(&job.id).await {
                     let _ = self.ledger.apply(task, Event::RetryNow, Lease::Keep).await;
                 }
@@ -188,7 +190,7 @@ impl Core {
         }
     }
 
-    /// Asks of which jobs somebody wants to know more, in each group for all at once.
+    /// Reads which jobs clients watch, for each group that is due for it.
     async fn ask_who_watches(&self, watched: &mut Watched) {
         for (group, agenda) in &mut watched.agendas {
             if Instant::now() < agenda.ask_who_watches {
@@ -203,7 +205,7 @@ impl Core {
         }
     }
 
-    /// Looks at some jobs of a group and writes what changed.
+    /// Polls some jobs of a group and writes what changed.
     async fn sweep(&self, group: Group, identity: Option<String>, due: Due) -> Swept {
         let Due { subjects, jobs: due, .. } = due;
         let _place = self.engines.place(&group.backend).await;
@@ -222,14 +224,14 @@ impl Core {
             })
             .await;
         if self.engines.identity(&group.backend) != identity {
-            // The engine has told meanwhile which one it is, and these may be the jobs of another.
+            // The engine has reported its identity during the call, and these may be jobs of another engine.
             let looks = due.into_iter().map(|sighting| (sighting.id, Seen::Unwritten)).collect();
             return Swept { group, looks, pause: None };
         }
         let fault = fault(&answers);
         let answers: Vec<Result<Observation, Error>> = match answers {
             Ok(mut answers) => {
-                // A backend that answers for too few must not make us forget the others.
+                // A backend that returns too few answers must not drop the remaining jobs.
                 let missing = || Err(Error::unavailable("the backend gave no answer for this job"));
                 answers.resize_with(due.len(), missing);
                 let failed = answers.iter().all(Result::is_err);
@@ -250,7 +252,7 @@ impl Core {
         }
         let took = begun.elapsed();
         let pause = answers.iter().filter_map(|answer| pause(answer.as_ref().err()?)).max();
-        // Nearly all looks find what was known. Only the others are worth a future.
+        // Nearly all polls return what is known. Only the others get a future.
         let mut looks = Vec::with_capacity(due.len());
         let mut news = Vec::new();
         for (sighting, answer) in due.into_iter().zip(answers) {
@@ -269,8 +271,9 @@ impl Core {
         Swept { group, looks, pause }
     }
 
-    /// Writes one answer that may say something new. The end of a job is a fact; what is seen of one that runs on is
-    /// written over the row that this process knew before it looked, or else the job is looked at again.
+    /// Writes one answer that may contain news. The end of a job is a fact. The observation of a
+    /// job that still runs is written only over the row version that was known before the poll;
+    /// otherwise the job is polled again.
     async fn heard(
         &self,
         sighting: Sighting,
@@ -285,7 +288,7 @@ impl Core {
             Ok(None) => return (id, Seen::RowGone),
             Err(error @ StoreError::Unreadable(_)) => {
                 tracing::error!(%error, "what was seen of a job cannot be written");
-                // It is watched again when the group's jobs are next read from the store.
+                // The job is polled again after the group's jobs are next read from the store.
                 return (id, Seen::RowGone);
             }
             Err(_) => return (id, Seen::Unwritten),
@@ -295,7 +298,8 @@ impl Core {
                 let log_followed = row.log_is_followed(self.ledger.now());
                 let digest = agenda::digest(&observation);
                 let list_lag = self.engines.list_lag(&row.backend);
-                // A poll within the list lag cannot tell a new question of the same id from the answered one.
+                // A poll within the list lag cannot distinguish a new question from an answered one
+                // with the same id.
                 let settled = !machine::may_ask_again(&row, &observation.questions, began - list_lag);
                 let seen = Seen::Observed {
                     digest: Some(digest).filter(|_| settled),
@@ -304,7 +308,7 @@ impl Core {
                 };
                 let is_known = |bytes| row.printed.is_some_and(|printed| printed.bytes == bytes);
                 let grew = log_followed && observation.log_bytes.is_some_and(|bytes| !is_known(bytes));
-                // What is known is what the row said when it was last written here.
+                // The digest is valid only for the row version that this process knows.
                 if same(digest) && row.version == sighting.version && !grew {
                     return (id, seen);
                 }
@@ -324,7 +328,7 @@ impl Core {
         }
         if !event.passes() {
             let after = self.note(&row, event.after_call(CallTo::Look, took), Lease::Keep).await;
-            // Without one, the row is gone, which the next look finds, or it could not be written.
+            // `None` means that the row is gone, which the next poll finds, or that it could not be written.
             return (id, after.map_or(Seen::Unwritten, |after| seen.of(&after)));
         }
         if row.version != sighting.version {
@@ -340,11 +344,11 @@ impl Core {
         }
     }
 
-    /// Plans the next looks after a sweep.
+    /// Schedules the next polls after a sweep.
     async fn settle_sweep(&self, watched: &mut Watched, swept: Swept) {
         self.release_unreachable(watched, &swept);
         let Some(agenda) = watched.agendas.get_mut(&swept.group) else { return };
-        // What is wrong with one job alone was logged with that job, and says nothing of the others.
+        // A fault of one job was logged with that job, and is no evidence about the others.
         if !matches!(&swept.looks[..], [(_, Seen::Failed { fault: Some(_), .. })]) {
             let failing = swept.looks.iter().find_map(|(_, seen)| seen.failure());
             if let Some(kind) = failing.filter(|_| !agenda.in_trouble) {
@@ -355,15 +359,16 @@ impl Core {
             agenda.in_trouble = failing.is_some();
         }
         for tool in agenda.tools_to_read(swept.looks.iter().map(|(id, _)| id), Instant::now()) {
-            // Pacing is worth no failure: without a history it goes by age.
+            // Pacing is not worth a failure: without a recorded duration it uses the job's age.
             let typical = self.ledger.store.typical(&tool).await.ok().flatten();
             agenda.set_typical(tool, typical, Instant::now());
         }
         agenda.end_sweep(swept.looks, swept.pause, Instant::now());
     }
 
-    /// Has the groups of a backend released if this replica does not reach the engine: another may. Their leases are renewed no
-    /// more, and this replica competes for them again once the others had a tick to take them.
+    /// Releases the groups of a backend if this replica cannot reach the engine, because another replica may.
+    /// It stops the renewal of their leases. This replica competes for them again after the leases have
+    /// expired and the others had two ticks to take them.
     fn release_unreachable(&self, watched: &mut Watched, swept: &Swept) {
         let (now, Settings { lease, tick, .. }) = (Instant::now(), &self.settings);
         let until = now + *lease + 2 * *tick + Duration::from_secs(1);
@@ -378,8 +383,8 @@ impl Core {
     }
 }
 
-/// Does something while sweeps go on. One that nobody polls keeps what it has, such as a connection to the store or a
-/// place in an engine's line, and the work here may wait for just that.
+/// Runs `work` while the sweeps continue. A sweep that is not polled keeps its resources, such as a store
+/// connection or a call permit, and `work` may wait for exactly those.
 async fn beside<T>(
     sweeps: &mut FuturesUnordered<impl Future<Output = Swept>>,
     swept: &mut VecDeque<Swept>,
@@ -395,7 +400,7 @@ async fn beside<T>(
     }
 }
 
-/// How a call failed as a whole, where one of its jobs may be the cause.
+/// Classifies a failure of the whole call that one of its jobs may have caused.
 fn fault(answers: &Result<Vec<Result<Observation, Error>>, Error>) -> Option<Fault> {
     let crashed = |answer: &Result<Observation, Error>| answer.as_ref().is_err_and(Crash::caused);
     match answers {
@@ -405,15 +410,15 @@ fn fault(answers: &Result<Vec<Result<Observation, Error>>, Error>) -> Option<Fau
     }
 }
 
-/// True if this is what was last seen of the job, and its row says so.
+/// Returns true if the digest is that of the last observation, and the row shows it.
 fn is_same(sighting: &Sighting, digest: u64) -> bool {
     !sighting.troubled && sighting.digest == Some(digest)
 }
 
-/// What was seen, where that is nothing that its row would have to be read for.
+/// Returns the result of a poll for which the row need not be read.
 fn nothing_new(sighting: &Sighting, answer: &Result<Observation, Error>) -> Option<Seen> {
     match answer {
-        // Whether anybody wants to know of the log, the row says: it is asked where there is reason to.
+        // Only the row shows whether the log is followed. It is read if there is a reason.
         Ok(seen) if !sighting.ask_of_log => {
             let digest = agenda::digest(seen);
             let same = is_same(sighting, digest);
@@ -427,7 +432,7 @@ fn nothing_new(sighting: &Sighting, answer: &Result<Observation, Error>) -> Opti
     }
 }
 
-/// The hints of all engines that give any.
+/// Returns the merged hints of all engines that give any.
 fn engine_hints(connected: &Connected) -> BoxStream<'static, Look> {
     let giving = connected.iter().filter(|(_, engine)| engine.gives_hints());
     let hints = giving.map(|(name, engine)| {
@@ -440,7 +445,7 @@ fn engine_hints(connected: &Connected) -> BoxStream<'static, Look> {
     stream::select_all(hints).boxed()
 }
 
-/// How long an engine wants to be left alone.
+/// Returns the pause that an engine requests.
 fn pause(error: &Error) -> Option<Duration> {
     match error.kind() {
         ErrorKind::Limited { after } => Some(after.unwrap_or(Duration::from_secs(5)).min(LONGEST_PAUSE)),

@@ -1,6 +1,7 @@
-//! Which rows this process is acting on. Leases keep others from them; this keeps the process from acting twice at once
-//! on a row that it claimed again while an earlier act of its own is still being written: the end of that one would
-//! give back the lease of the other. Memory only: no act outlives its process.
+//! The rows that this process is acting on. A lease excludes other processes; this set excludes a
+//! second action of the same process. Without it, a process could claim a row again while the
+//! result of its earlier action is still being written. The end of that action would then release
+//! the newer lease. In memory only: no action outlives its process.
 
 use std::collections::HashSet;
 
@@ -9,27 +10,27 @@ use tokio::sync::Notify;
 
 use crate::tasks::task::TaskId;
 
-/// The rows that are being acted on.
+/// The rows that are in progress.
 #[derive(Default)]
 pub(super) struct InHand {
     rows: Mutex<HashSet<TaskId>>,
     freed: Notify,
 }
 
-/// A row that is being acted on, until this is dropped.
+/// A guard for a row that is in progress; the row is free after the drop.
 pub(super) struct Hand<'a> {
     rows: &'a InHand,
     id: TaskId,
 }
 
 impl InHand {
-    /// Takes a row, unless it is in hand.
+    /// Acquires a row; `None` if it is in progress.
     pub(super) fn take(&self, id: &TaskId) -> Option<Hand<'_>> {
         let is_new = self.rows.lock().insert(id.clone());
         is_new.then(|| Hand { rows: self, id: id.clone() })
     }
 
-    /// Takes a row once it is not in hand any more.
+    /// Waits until a row is free, and acquires it.
     pub(super) async fn wait_for(&self, id: &TaskId) -> Hand<'_> {
         loop {
             let freed = self.freed.notified();

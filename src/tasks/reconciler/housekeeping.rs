@@ -1,5 +1,5 @@
-//! Housekeeping: queued rows are let into free slots in the order of their line, one owner after the other, expired rows are deleted, and what
-//! dropped guards left is noted. Leases of dead processes end.
+//! Housekeeping: admits queued rows to free slots in queue order and round-robin by owner, and deletes
+//! expired rows. It writes the notes of dropped guards, and ends the leases of dead processes.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -16,20 +16,22 @@ use crate::tasks::service::{Afterwards, Fresh};
 use crate::tasks::store::{Lease, Purged, Result, StoreError};
 use crate::tasks::task::{Owner, Task};
 
-/// Rows that are deleted in one transaction.
+/// Number of rows that are deleted in one transaction.
 const PURGE_BATCH: usize = 500;
 
-/// Jobs of deleted rows that wait to be forgotten. Further ones are left to their backends' own limits.
+/// Maximum number of jobs of deleted rows whose backends are still to be notified. Backends clean
+/// up further jobs by their own limits.
 const MOST_FORGOTTEN: usize = 10_000;
 
-/// How often history is looked at for what is too old.
+/// How often old history is deleted.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// The pause between two batches, so that other writes come between them.
+/// Pause between two batches, so that other writes can run between them.
 const BETWEEN_BATCHES: Duration = Duration::from_millis(10);
 
-/// Whose turn it is where rows of several owners wait: those who had none for longest, so that nobody waits behind all
-/// that another one has lined up. Only this process's own turns count; what it forgets costs somebody a turn.
+/// Round-robin order of the owners of queued rows: the owner that was admitted least recently comes first, so
+/// that no owner waits for another's whole queue. Each process counts only its own admissions; the loss of
+/// this state only delays an owner by one round.
 #[derive(Default)]
 struct Turns {
     had: HashMap<Owner, u64>,
@@ -37,14 +39,14 @@ struct Turns {
 }
 
 impl Turns {
-    /// These rows, in turn by owner. Those of one owner stay as they are.
+    /// Returns these rows in round-robin order of owners. The rows of one owner keep their order.
     fn in_turn(&mut self, mut heads: Vec<Task>) -> Vec<Task> {
         self.had.retain(|owner, _| heads.iter().any(|head| head.owner == *owner));
         heads.sort_by_key(|head| self.had.get(&head.owner).copied());
         heads
     }
 
-    /// A row of this owner was let in.
+    /// Records that a row of this owner was admitted.
     fn had(&mut self, owner: &Owner) {
         self.count += 1;
         self.had.insert(owner.clone(), self.count);
@@ -52,7 +54,7 @@ impl Turns {
 }
 
 impl Core {
-    /// Keeps house until `stop`.
+    /// Runs the housekeeping loops until `stop`.
     pub(super) async fn housekeeping(
         &self,
         afterwards: &mut mpsc::UnboundedReceiver<Afterwards>,
@@ -86,8 +88,8 @@ impl Core {
         }
     }
 
-    /// Starts the first rows of every queue, until `stop` or until the slots of every queue or the places at its backend are
-    /// taken.
+    /// Starts the first rows of every queue, until `stop`, or until no queue has both a free slot
+    /// and a free permit of its backend.
     async fn admit(
         &self,
         turns: &mut Turns,
@@ -97,15 +99,16 @@ impl Core {
         loop {
             let mut admitted = false;
             let heads = turns.in_turn(self.ledger.store.heads(&self.engines.served()).await?);
-            // A slot that becomes free while this goes on is for those whose turn it was: they are asked first the next time.
+            // A slot that becomes free during this pass stays free for the owners that came first:
+            // they are tried first in the next pass.
             let mut full = BTreeSet::new();
             for head in heads {
                 if head.slots.iter().any(|slot| full.contains(slot)) {
                     continue;
                 }
                 let Some(place) = requests.take(&head.backend) else { continue };
-                // The row becomes ours with the same write that takes its slots, as if it were born now.
-                // After `stop` nothing receives from the channel, and a full one would block the shutdown.
+                // The write that takes the slots also leases the row to this process, as for a new row. After
+                // `stop` nothing receives from the channel, and a full one would block the shutdown.
                 let permit = tokio::select! {
                     biased;
                     () = stop.cancelled() => return Ok(()),
@@ -142,7 +145,7 @@ impl Core {
         }
     }
 
-    /// Ends the leases of dead processes, and takes up what they held.
+    /// Ends the leases of dead processes, and wakes the loops to take over their work.
     async fn free_dead(&self) {
         match self.ledger.store.free_dead().await {
             Ok(true) => self.ledger.nudge.all(),
@@ -156,7 +159,7 @@ impl Core {
         loop {
             let mut pause = self.settings.tick;
             self.free_dead().await;
-            // While the store's clock has lately leapt, nothing is deleted.
+            // Nothing is deleted for a while after a jump of the store's clock.
             let now = self.ledger.clock.settled();
             if let Some(now) = now.filter(|_| forget_again <= Instant::now()) {
                 match self.ledger.store.forget(now - self.settings.history, PURGE_BATCH).await {
@@ -172,7 +175,7 @@ impl Core {
                             pause = BETWEEN_BATCHES;
                         }
                         for job in purged.into_iter().filter(|row| row.handle.is_some()) {
-                            // Deletion waits for no engine.
+                            // Deletion does not wait for an engine.
                             let _ = gone.try_send(job);
                         }
                     }
@@ -205,13 +208,13 @@ impl Core {
         afterwards: &mut mpsc::UnboundedReceiver<Afterwards>,
         stop: &CancellationToken,
     ) {
-        // What could not be written yet, in its order.
+        // Notes that could not be written yet, in order.
         let mut kept: VecDeque<Afterwards> = VecDeque::new();
         loop {
             tokio::select! {
                 biased;
                 Some(note) = afterwards.recv() => kept.push_back(note),
-                // Whoever was served is gone by now: what is there is all that comes.
+                // All clients are disconnected by now, so no further notes arrive.
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(self.settings.tick), if !kept.is_empty() => {}
             }

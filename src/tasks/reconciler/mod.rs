@@ -1,9 +1,10 @@
-//! The loops that do what rows say is owed: nothing else starts, observes, cancels or answers a job.
+//! The loops that do the pending work of rows. Nothing else starts, observes, cancels or answers a job.
 //!
-//! *Acts* claims due rows and performs what [`todo`](super::machine::todo) says of each. *Groups* watches open jobs. *Housekeeping*
-//! lets queued rows into free slots, deletes expired ones and notes what dropped guards left. Creating, polling,
-//! cancelling, answering, recovering after a crash and taking over from a dead process are all these three: there is
-//! no rarely run path. Everything here may be dropped at any await point; the rows say what is left to do.
+//! *Acts* claims due rows and performs the action that [`todo`](super::machine::todo) returns for each.
+//! *Groups* polls open jobs. *Housekeeping* admits queued rows to free slots, deletes expired ones, and
+//! writes the notes of dropped guards. These three loops do everything: create, poll, cancel, answer,
+//! recovery after a crash, and takeover from a dead process. There is no rarely used code path. Everything
+//! here may be dropped at any await point, because the rows record the remaining work.
 
 mod acts;
 mod agenda;
@@ -37,18 +38,18 @@ use super::store::{Hint, Holder, Lease, Store, StoreError};
 use super::task::{Job, Outcome, Task};
 use super::time::StoreTime;
 
-/// How the loops run.
+/// The settings of the loops.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long a claimed row or group belongs to this process. A call to an engine gets half of it at most.
+    /// How long a claimed row or group belongs to this process. A call to an engine gets at most half of it.
     pub lease: Duration,
-    /// The longest time between two looks into the store for what no hint told of.
+    /// Maximum interval between two reads of the store without a hint.
     pub tick: Duration,
-    /// How often jobs are looked at.
+    /// The poll intervals of jobs.
     pub pace: Pace,
-    /// Rows that are acted on at once, beside those that hold a place at their backend.
+    /// Maximum number of concurrent actions, not counting those that have a call permit of their backend.
     pub max_acts: usize,
-    /// How long what happened to tasks is kept.
+    /// How long the history of tasks is kept.
     pub history: Duration,
 }
 
@@ -64,13 +65,13 @@ pub struct Reconciler {
     time: Option<Arc<StoreTime>>,
 }
 
-/// What a process has leased.
+/// The leases of a process.
 pub struct Leases {
     store: Arc<dyn Store>,
     holder: Holder,
 }
 
-/// What the parts of the loops share.
+/// What the loops share.
 struct Core {
     ledger: Ledger,
     engines: Engines,
@@ -81,7 +82,7 @@ struct Core {
 }
 
 impl Reconciler {
-    /// The loops over a ledger, for a process that leases rows as `holder`.
+    /// Creates the loops over a ledger, for a process that leases rows as `holder`.
     pub fn new(ledger: Ledger, engines: Engines, holder: Holder, settings: Settings) -> Self {
         let (fresh, fresh_in) = mpsc::channel(settings.max_acts.max(1));
         let (afterwards, afterwards_in) = mpsc::unbounded_channel();
@@ -90,24 +91,24 @@ impl Reconciler {
         Self { ledger, engines, holder, settings, outbox, fresh, afterwards, time: None }
     }
 
-    /// The same loops, which also keep this clock right while they run.
+    /// Returns the same loops, which also keep this clock accurate while they run.
     #[must_use]
     pub fn keeping(self, time: Arc<StoreTime>) -> Self {
         Self { time: Some(time), ..self }
     }
 
-    /// The ways in, for the service.
+    /// Returns the channels from the service to the loops.
     pub fn outbox(&self) -> Outbox {
         self.outbox.clone()
     }
 
-    /// What these loops lease, for when they are cut off.
+    /// Returns the leases of these loops, to be released if the loops are aborted.
     pub fn leases(&self) -> Leases {
         Leases { store: Arc::clone(&self.ledger.store), holder: self.holder.clone() }
     }
 
-    /// Runs until `stop`, then leaves the groups to others at once, finishes the acts that are under way, and lets go
-    /// of all leases.
+    /// Runs until `stop`. Then it releases the groups at once, finishes the actions in progress,
+    /// and releases all leases.
     pub async fn run(self, stop: CancellationToken) {
         let Self { ledger, engines, holder, settings, outbox, mut fresh, mut afterwards, time } = self;
         let (tick, longest_lease) = (settings.tick, settings.lease * 2);
@@ -117,7 +118,8 @@ impl Reconciler {
             core.acts(&mut fresh, &stop),
             async {
                 core.groups(&stop).await;
-                // Acts may take until the end of their calls, and jobs are not left unwatched for that.
+                // Actions may take until the end of their calls, and jobs must not stay unpolled
+                // for that time.
                 leases.leave().await;
             },
             core.housekeeping(&mut afterwards, &stop),
@@ -128,7 +130,7 @@ impl Reconciler {
                 }
             },
         );
-        // What was let into a slot while the loops ended was not sent.
+        // Starts that were admitted to a slot while the loops ended were not sent.
         while let Ok(fresh) = fresh.try_recv() {
             core.put_back(core.fresh(fresh)).await;
         }
@@ -137,14 +139,14 @@ impl Reconciler {
 }
 
 impl Leases {
-    /// Leaves the groups to others.
+    /// Releases the leases of groups.
     async fn leave(&self) {
         if let Err(error) = self.store.leave(&self.holder).await {
             tracing::warn!(%error, "groups could not be left; their leases run out by themselves");
         }
     }
 
-    /// Lets others act on everything.
+    /// Releases all leases.
     pub async fn let_go(&self) {
         if let Err(error) = self.store.let_go(&self.holder).await {
             tracing::warn!(%error, "leases could not be let go; they run out by themselves");
@@ -153,7 +155,7 @@ impl Leases {
 }
 
 impl Core {
-    /// Passes on that another process wrote.
+    /// Forwards hints that another process wrote.
     async fn hints(&self, stop: &CancellationToken) {
         loop {
             tokio::select! {
@@ -169,7 +171,8 @@ impl Core {
         }
     }
 
-    /// Writes a fact. A fact is never dropped: while the store cannot be used, it is kept and tried again.
+    /// Writes a fact. While the store is unavailable it retries, so that no fact is lost. Returns `None` if
+    /// the row is gone or the write fails for good.
     async fn note(&self, task: &Task, happened: impl Into<Happened>, lease: Lease<'_>) -> Option<Task> {
         let happened = happened.into();
         let mut told = false;
@@ -197,9 +200,9 @@ impl Core {
         }
     }
 
-    /// Writes what a look saw at its moment ([`Event::passes`]), over the row as it was before the look or not at all:
-    /// who wrote it since may have looked later, and what an older look tells would undo that. A question that it does
-    /// not know of would be withdrawn for good.
+    /// Writes the result of a poll that a later poll may contradict ([`Event::passes`]), only over the row
+    /// version that was known before the poll. A later writer may have polled later, and the older result
+    /// would undo that. For example, it would close a question that it does not list for good.
     async fn note_look(
         &self,
         task: &Task,
@@ -212,8 +215,8 @@ impl Core {
         }
     }
 
-    /// Remembers how long a job took, to pace the next ones of its tool. Of what ends within a second nothing can be
-    /// learnt that is worth a write.
+    /// Records how long a job took, to pace the polls of its tool's next jobs. Durations under a
+    /// second are not worth a write.
     async fn remember_duration(&self, before: &Task, after: &Task) {
         let (Job::Open { started_at, .. }, Some(ended)) = (&before.job, after.ended_at) else { return };
         let took = ended.since(*started_at);
@@ -226,8 +229,8 @@ impl Core {
         }
     }
 
-    /// What was seen, with what job and engine said made harmless, and an output held against the tool's schema: a job that
-    /// hands back what its tool does not promise has failed.
+    /// Sanitizes the text of an observation, and validates an output against the tool's schema. A job whose
+    /// output does not fit the schema has failed.
     async fn judged(&self, tool: &str, seen: Observation) -> Observation {
         let mut seen = seen.made_harmless();
         let JobState::Succeeded(output) = &seen.state else { return seen };
@@ -239,7 +242,7 @@ impl Core {
         seen
     }
 
-    /// The event that a successful start or find is.
+    /// Returns the event for a successful start or find.
     async fn started(&self, task: &Task, started: Started) -> Event {
         let group = self.engines.group(&task.backend, &started.handle);
         let first = match started.first {
@@ -249,7 +252,7 @@ impl Core {
         Event::Started { handle: started.handle, group, first }
     }
 
-    /// Gives a row back when nothing is left to do on it for now.
+    /// Releases a row that has no pending action for now.
     async fn release(&self, task: &Task) {
         if let Err(error) = self.ledger.commit(task, Event::Nothing, Lease::Release(&self.holder)).await {
             tracing::warn!(%error, task = ?task.id, "a lease could not be given back; it runs out by itself");

@@ -1,5 +1,5 @@
-//! Places at backends that a loop waits for without waiting for any single one of them, so that a backend that hangs holds
-//! up nothing but its own rows.
+//! Requests for call permits of several backends. A loop waits for all of them at once, so that a
+//! backend that hangs delays only its own rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::engine::{Engines, Place};
 
-/// The requests of one loop: at most one for each backend, in the order of its line.
+/// The requests of one loop: at most one for each backend, in the order of that backend's queue.
 pub(super) struct PlaceRequests {
     engines: Engines,
     waiting: FuturesUnordered<BoxFuture<'static, (String, Option<Place>)>>,
@@ -22,7 +22,7 @@ impl PlaceRequests {
         Self { engines, waiting, backends, granted }
     }
 
-    /// A place at a backend, or a request for one if none is free.
+    /// Returns a call permit of a backend. If none is free, requests one and returns `None`.
     pub(super) fn take(&mut self, backend: &str) -> Option<Place> {
         let place = self.granted.remove(backend).or_else(|| self.engines.try_place(backend));
         if place.is_none() && self.backends.insert(backend.to_owned()) {
@@ -36,11 +36,12 @@ impl PlaceRequests {
         place
     }
 
-    /// Waits until a request is granted; the place is kept for the next [`Self::take`]. Never resolves without requests.
+    /// Waits until a request is granted; the permit is kept for the next [`Self::take`]. Never
+    /// resolves without requests.
     pub(super) async fn granted(&mut self) {
         while let Some((backend, place)) = self.waiting.next().await {
             self.backends.remove(&backend);
-            // Without a place, the backend is not connected any more.
+            // Without a permit, the backend is not connected any more.
             if let Some(place) = place {
                 self.granted.insert(backend, place);
                 return;
@@ -49,7 +50,7 @@ impl PlaceRequests {
         std::future::pending().await
     }
 
-    /// Gives back places that were granted and not taken.
+    /// Releases permits that were granted and not taken.
     pub(super) fn give_back(&mut self) {
         self.granted.clear();
     }

@@ -1,5 +1,5 @@
-//! The groups that this process watches, and what finds its way to their agendas from outside: jobs that were opened,
-//! and wishes for a look. Memory only, like the agendas.
+//! The groups that this process watches, and what reaches their poll schedules from outside: newly opened
+//! jobs, and requests for a poll. In memory only, like the schedules.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -13,12 +13,13 @@ use crate::tasks::ledger::{Look, Opened};
 use crate::tasks::store::{Group, OpenJob};
 use crate::tasks::task::TaskId;
 
-/// How many hints are kept for jobs that are not on an agenda yet.
+/// Maximum number of hints for jobs that are in no schedule yet.
 const EARLY: usize = 1024;
 
-/// A backend's groups are released after so many sweeps in a row in which every poll failed.
+/// Number of consecutive sweeps in which every poll failed, before a backend's groups are released.
 const MAX_FAILED_SWEEPS: u32 = 3;
-/// Each release doubles the time until the next one, up to this many times: perhaps no replica reaches the engine.
+/// Maximum number of doublings. Each release doubles the time until the next one, because perhaps
+/// no replica can reach the engine.
 const MAX_DOUBLINGS: u32 = 6;
 
 /// A backend for which every poll fails.
@@ -35,20 +36,21 @@ struct Failing {
 #[derive(Default)]
 pub(super) struct Watched {
     pub(super) agendas: BTreeMap<Group, Agenda>,
-    /// Hints about jobs that are on no agenda: an engine can be quicker to say that a job ended than the store is to
-    /// keep that it began.
+    /// Hints about jobs that are in no schedule: an engine can report the end of a job before the
+    /// store has recorded its start.
     early: HashMap<JobHandle, String>,
     early_order: VecDeque<JobHandle>,
     failing: BTreeMap<String, Failing>,
 }
 
 impl Watched {
-    /// The next moment at which a look is due.
+    /// Returns when the next poll is due.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.agendas.values().filter_map(Agenda::next_look).min()
     }
 
-    /// Adds jobs that this process opened. False if one of them is in no group that it watches.
+    /// Adds jobs that this process opened. Returns false if this process does not watch the group
+    /// of one of them.
     pub(super) fn add(&mut self, opened: Vec<Opened>, now: Instant) -> bool {
         let mut all = true;
         for Opened { group, job, blank } in opened {
@@ -58,8 +60,8 @@ impl Watched {
         all
     }
 
-    /// Adds a job of this age to the agenda of its group, if there is one. `blank` says that the row tells nothing of it
-    /// but that it runs.
+    /// Adds a job of this age to the schedule of its group, if there is one. With `blank`, the row
+    /// records nothing but that the job runs.
     pub(super) fn add_to(&mut self, group: &Group, job: OpenJob, blank: bool, now: Instant, age: Duration) {
         let Some(agenda) = self.agendas.get_mut(group) else { return };
         let hinted = self.early.get(&job.handle).is_some_and(|backend| *backend == group.backend);
@@ -71,7 +73,7 @@ impl Watched {
         }
     }
 
-    /// Moves a wanted look to now.
+    /// Applies a request: moves the next poll of a job to now, or drops a closed job.
     pub(super) fn look_now(&mut self, look: Look, now: Instant) {
         match look {
             Look::Task(id) => self.agendas.values_mut().for_each(|agenda| agenda.look_now(&id, now)),
@@ -85,7 +87,7 @@ impl Watched {
         }
     }
 
-    /// Looks at once through engines that are others now: what they see may be something else.
+    /// Polls at once through engines that were replaced, because they may report something else.
     pub(super) fn engines_replaced(&mut self, before: &Connected, now_there: &Connected, now: Instant) {
         for (group, agenda) in &mut self.agendas {
             let (old, new) = (before.get(&group.backend), now_there.get(&group.backend));
@@ -101,8 +103,8 @@ impl Watched {
         }
     }
 
-    /// Counts a sweep of this backend. True if its groups are to be released until a moment, so that another replica can try:
-    /// every poll failed for longer than a lease.
+    /// Counts a sweep of this backend. Returns true if its groups are to be released until `until`, so that
+    /// another replica can try: every poll failed for longer than a lease.
     pub(super) fn release_after(
         &mut self,
         backend: &str,
@@ -133,7 +135,7 @@ impl Watched {
         release
     }
 
-    /// The backends whose groups are left to other replicas now.
+    /// Returns the backends whose groups are left to other replicas now.
     pub(super) fn released(&self, now: Instant) -> impl Iterator<Item = String> {
         let still = move |failing: &Failing| failing.released_until.is_some_and(|until| now < until);
         self.failing.iter().filter(move |(_, failing)| still(failing)).map(|(backend, _)| backend.clone())
@@ -150,13 +152,14 @@ impl Watched {
     }
 }
 
-/// True if the engine answered.
+/// Returns true if the engine answered.
 fn shows_reachable(seen: &Seen) -> bool {
     let limited = matches!(seen, Seen::Failed { kind: ErrorKind::Limited { .. }, .. });
     limited || matches!(seen, Seen::Observed { .. } | Seen::Ended)
 }
 
-/// True if another replica may do better. One whose adapter crashes has the same adapter as the others.
+/// Returns true if another replica may succeed. A crash does not count, because all replicas have
+/// the same adapter.
 fn shows_unreachable(seen: &Seen) -> bool {
     use ErrorKind::{Config, Denied, Unavailable};
     matches!(seen, Seen::Failed { kind: Unavailable | Denied | Config, fault: None | Some(Fault::Hung), .. })
@@ -196,14 +199,14 @@ mod tests {
         Look::Job("engine".to_owned(), JobHandle::new(name))
     }
 
-    /// A group of an engine that gives hints.
+    /// Watches a group of an engine that gives hints.
     fn watched(now: Instant) -> Watched {
         let mut watched = Watched::default();
         watched.agendas.insert(group(), Agenda::new(None, PACE, true, now));
         watched
     }
 
-    /// Looks at what is due and sees each job ended.
+    /// Polls what is due and reports each job as ended. Returns the number of polls.
     fn see_ends(watched: &mut Watched, now: Instant) -> usize {
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         let due = agenda.begin_sweep(now, 10).map(|due| due.jobs).unwrap_or_default();
@@ -329,7 +332,7 @@ mod tests {
         assert!(due.jobs[0].ask_of_log, "the row says whether it is followed");
     }
 
-    /// A job that is closed without a poll, such as one that is let go at its deadline, is not polled again.
+    /// A job that is closed without a poll, for example abandoned at its deadline, is not polled again.
     #[tokio::test]
     async fn closed_job_is_not_polled() {
         let now = Instant::now();
@@ -342,7 +345,7 @@ mod tests {
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         let due = agenda.begin_sweep(later, 10).unwrap().jobs;
         assert_eq!(due.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
-        // This one is closed while it is polled.
+        // This job is closed while it is being polled.
         watched.look_now(Look::Over(TaskId::from_wire("b")), later);
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         let seen = |id| (id, Seen::Observed { digest: Some(1), log_followed: false, version: 1 });
@@ -350,7 +353,7 @@ mod tests {
         let due = agenda.begin_sweep(later + Duration::from_secs(60), 10).unwrap().jobs;
         assert_eq!(due.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["c"]);
         agenda.end_sweep(due.into_iter().map(|job| seen(job.id)).collect(), None, later);
-        // Another replica has closed the last one, and a new one was opened while the rows were read.
+        // Another replica has closed the last job, and a new one was opened while the rows were read.
         let read_at = later + Duration::from_secs(60);
         agenda.add(job("d"), true, read_at, Duration::ZERO);
         agenda.keep_only(&[], read_at);
@@ -358,7 +361,8 @@ mod tests {
         assert_eq!(due.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["d"]);
     }
 
-    /// Looks at everything that is due within `time`, and returns how many sweeps that took and when each job was looked at.
+    /// Polls everything that is due within `time`. Returns the number of sweeps, and when each job
+    /// was polled.
     fn look_for(agenda: &mut Agenda, from: Instant, time: Duration) -> (usize, Vec<(TaskId, Instant)>) {
         let (mut sweeps, mut looks) = (0, Vec::new());
         while let Some(now) = agenda.next_look().filter(|at| *at <= from + time) {
@@ -382,7 +386,8 @@ mod tests {
         }
         let settled = began + Duration::from_secs(120);
         look_for(&mut agenda, began, Duration::from_secs(120));
-        // A job that starts now waits a tenth of its age each time, and has no use for the company of the others.
+        // A job that starts now waits a tenth of its age each time, and gains nothing from sharing
+        // sweeps with the others.
         agenda.add(job("new"), false, settled, Duration::ZERO);
         let (sweeps, looks) = look_for(&mut agenda, settled, Duration::from_secs(60));
         let of_new: Vec<_> = looks.iter().filter(|(id, _)| id.as_str() == "new").map(|(_, at)| *at).collect();

@@ -1,4 +1,5 @@
-//! [`Actor`]: who asks for a task, and what they may do with which. The verbs ask it; what it answers is decided elsewhere.
+//! [`Actor`]: the caller of a task operation, and what the caller may do with which tasks. The operations
+//! query it; other modules decide the answers.
 
 use taskbridge_sdk::OnBehalfOf;
 
@@ -7,17 +8,17 @@ use crate::tasks::audit::Event as Told;
 use crate::tasks::store::{Reach, Result};
 use crate::tasks::task::{Owner, Task, TaskId};
 
-/// What somebody wants to do with a task that they can look at.
+/// An operation on a visible task that needs permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// To cancel it.
+    /// Cancel the task.
     Cancel,
-    /// To answer what it asks.
+    /// Answer a question of the task.
     Answer,
 }
 
 impl Deed {
-    /// The verb.
+    /// Returns the verb.
     fn name(self) -> &'static str {
         match self {
             Deed::Cancel => "cancel",
@@ -26,28 +27,30 @@ impl Deed {
     }
 }
 
-/// Somebody who asks for tasks.
+/// A caller of task operations.
 pub trait Actor: Send + Sync {
-    /// Whose tasks are theirs.
+    /// Returns the owner of the caller's tasks.
     fn owner(&self) -> &Owner;
 
-    /// The tools whose tasks they can look at, whoever made them. It is asked anew for each look, since rules change.
+    /// Returns the tools whose tasks the caller can read, regardless of owner. It is called for every
+    /// lookup, since rules change.
     fn tools(&self) -> Vec<String>;
 
-    /// Who they are, for an engine that is told what they do as them; `None` for nobody in particular.
+    /// Returns the caller's identity for an engine that acts on their behalf; `None` for an anonymous
+    /// caller.
     ///
     /// # Errors
-    /// If they cannot be told to an engine, in words for them.
+    /// If the caller's identity cannot be passed to an engine. The text is written for the caller.
     fn person(&self) -> std::result::Result<Option<OnBehalfOf>, String>;
 
-    /// Whether they may do this with a task that they can look at.
+    /// Checks whether the caller may do this with a visible task.
     ///
     /// # Errors
-    /// Why not, in words for them.
+    /// The reason for the refusal, written for the caller.
     fn may(&self, wish: Deed, task: &Task) -> Result<(), String>;
 }
 
-/// An owner whom no rules bind: whoever runs the bridge, in their name.
+/// An owner without access rules: the operator of the server acts in the owner's name.
 impl Actor for Owner {
     fn owner(&self) -> &Owner {
         self
@@ -66,7 +69,7 @@ impl Actor for Owner {
     }
 }
 
-/// On whose behalf an engine is asked for what somebody does with a task; `None` if it is on that of whoever asked for it.
+/// Returns the person on whose behalf the engine is called; `None` if it is the person who created the task.
 fn instead(by: &dyn Actor, task: &Task) -> Result<Option<OnBehalfOf>, String> {
     if *by.owner() == task.owner {
         return Ok(None);
@@ -78,18 +81,18 @@ fn instead(by: &dyn Actor, task: &Task) -> Result<Option<OnBehalfOf>, String> {
 }
 
 impl Service {
-    /// The one way to a task by its id, for whoever asks: one read, which finds what is within their reach. What is not
-    /// theirs, what has expired and what never was come back alike.
+    /// Returns a task by its id with one read, if it is within the caller's reach. This is the only lookup
+    /// by id for callers. A task out of reach, an expired task and a missing task give the same result.
     pub(super) async fn find(&self, by: &dyn Actor, id: &TaskId) -> Result<Option<Task>> {
         let tools = by.tools();
         self.ledger.store.get(id, Some(Reach { owner: by.owner(), tools: &tools })).await
     }
 
-    /// Whether somebody may do this with a task that they can look at, and on whose behalf an engine is asked for it, if not on
-    /// that of whoever asked for the task. That they tried to and may not is told of.
+    /// Checks whether the caller may do this with a visible task. Returns the person on whose behalf the
+    /// engine is called, if it is not the one who created the task. A refusal is written to the audit log.
     ///
     /// # Errors
-    /// Why not, in words for them.
+    /// The reason for the refusal, written for the caller.
     pub fn permits(&self, by: &dyn Actor, deed: Deed, task: &Task) -> Result<Option<OnBehalfOf>, String> {
         by.may(deed, task)
             .and_then(|()| instead(by, task))

@@ -1,4 +1,4 @@
-//! Questions on their way to people, and answers on their way back.
+//! Delivery of questions to clients, and of answers to tasks.
 
 use std::time::Duration;
 
@@ -12,45 +12,45 @@ use crate::tasks::machine::{Answerer, Event};
 use crate::tasks::store::{Lease, Result, StoreError};
 use crate::tasks::task::{Asked, AskedStatus, Task, TaskId};
 
-/// A question that this caller has claimed for one of its streams.
+/// A question that the caller has claimed for one of its streams.
 #[derive(Clone, Debug)]
 pub struct Carried {
     /// The task.
     pub task: TaskId,
     /// The question's key.
     pub key: String,
-    /// Which message about the question this is.
+    /// The number of this message about the question.
     pub n: u32,
-    /// What to ask.
+    /// The question.
     pub asked: Asked,
 }
 
-/// Why an answer was not taken.
+/// Why an answer was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// They have no such task, or the task never asked this.
+    /// The caller has no such task, or the task never asked this question.
     #[error("no such question")]
     NotFound,
-    /// They may look at the task, and not answer what it asks; the words are for them.
+    /// The caller may read the task but not answer its questions. The text is written for the caller.
     #[error("{0}")]
     Refused(String),
-    /// The question is over: it was answered, or the task no longer wants an answer. Nothing was changed.
+    /// The question is closed: it was answered, or the task no longer needs an answer. Nothing was changed.
     #[error("the question is no longer open")]
     Closed,
-    /// The answer is none to this question; the words are for whoever gave it.
+    /// The answer does not fit the question. The text is written for the person who answered.
     #[error("the answer does not fit the question: {0}")]
     Invalid(String),
-    /// The store cannot be used.
+    /// The store is unavailable.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Service {
-    /// Answers a question of a task. The first valid answer stands; the job is given it with the defaults of
-    /// what a form was left without.
+    /// Answers a question of a task. The first valid answer is final. The job receives it with the defaults
+    /// of the form fields that were left out.
     ///
     /// # Errors
-    /// See [`AnswerError`]; the question then stands as it stood.
+    /// See [`AnswerError`]; the question is then unchanged.
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "answer", task = ?id))]
     pub async fn answer(
         &self,
@@ -69,7 +69,7 @@ impl Service {
                 return Err(AnswerError::Closed);
             }
             let answer = asking::fit(&asked.question, answer.clone()).map_err(AnswerError::Invalid)?;
-            // Of what changes nothing there is nothing to be told.
+            // An operation that changes nothing is not written to the audit log.
             if !is_announced {
                 self.ledger.audit.announce(Wish::Answer(id)).await?;
                 is_announced = true;
@@ -87,11 +87,12 @@ impl Service {
         }
     }
 
-    /// Claims the task's next question that no open stream carries and that `wanted` chooses, for a stream that counts
-    /// as open for `lease`. The claim is committed when this returns, so a question is on one stream at a time.
+    /// Claims the task's next question that no open stream carries and that `wanted` accepts. The stream
+    /// counts as open for `lease`. The claim is committed on return, so only one stream carries a question
+    /// at a time.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn carry(
         &self,
         task: &Task,

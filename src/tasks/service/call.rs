@@ -1,4 +1,4 @@
-//! Calling a tool: the row is committed first, then the reconciler acts on it.
+//! Tool calls: the row is committed first, then the reconciler acts on it.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use crate::tasks::task::{
     Asked, Asker, Job, Origin, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
 };
 
-/// A call that was found right: the arguments fit the tool's schema, and the caller may make it.
+/// A validated call: the arguments match the tool's schema, and the caller may make it.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Whose task it will be.
+    /// The owner of the new task.
     pub owner: Owner,
-    /// Where it came from.
+    /// The origin of the call.
     pub origin: Origin,
     /// The tool.
     pub tool: String,
@@ -33,70 +33,71 @@ pub struct Call {
     pub backend: String,
     /// What to start.
     pub spec: Spec,
-    /// Tasks that the arguments name, by parameter. The job is given the names of their jobs in the engine.
+    /// Tasks that the arguments refer to, by parameter. The job receives the handles of their jobs.
     pub references: Vec<(String, TaskId)>,
     /// The deadlines.
     pub terms: Terms,
     /// The slots that the job takes.
     pub slots: Vec<String>,
-    /// What to do when one of them is taken up. Those of its owner ([`crate::tasks::slots::OF_OWNER`]) refuse a call in any case.
+    /// What to do if one of the slots is full. A full slot of the owner ([`crate::tasks::slots::OF_OWNER`])
+    /// always refuses the call.
     pub when_full: WhenFull,
-    /// The most that is kept for its owner.
+    /// The storage quota of its owner.
     pub most_kept: Option<Quota>,
-    /// What to ask before the start.
+    /// The question to ask before the start.
     pub confirm: Option<Question>,
     /// The caller's idempotency key.
     pub once: Option<Once>,
-    /// Set for a call that waits for its answer.
+    /// Set for a call that waits for its result.
     pub plain: Option<Plain>,
 }
 
-/// What to do with a call when a slot is taken up.
+/// What to do with a call if a slot is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It waits in line.
+    /// The call waits in the queue.
     Queue,
-    /// It is refused.
+    /// The call is refused.
     Refuse,
 }
 
-/// A call that waits for its answer.
+/// A call that waits for its result.
 #[derive(Clone, Debug)]
 pub struct Plain {
     /// Digest of owner, tool and arguments.
     pub digest: String,
-    /// How long it waits at most.
+    /// The maximum wait.
     pub waits: Duration,
-    /// How long after it went away an equal call can take its task over.
+    /// How long after it disconnected an equal call can take over its task.
     pub attach_within: Duration,
-    /// Whether the tool wants the job stopped when the call goes away.
+    /// Whether the tool wants the job stopped when the call disconnects.
     pub cancel_on_abandon: bool,
 }
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub enum Called {
     /// A new task.
     Created(Task),
-    /// The task that the same call under the same idempotency key made.
+    /// The task that the same call created under the same idempotency key.
     Existing(Task),
-    /// The task of an equal call that went away before it was answered.
+    /// The task of an equal call that disconnected before it received its result.
     Attached(Task),
 }
 
-/// Why a call made no task.
+/// Why a call created no task.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// There is too much already.
+    /// A limit is exceeded.
     #[error(transparent)]
     Over(#[from] Over),
-    /// The idempotency key stands for a call of another tool or with other arguments.
+    /// The idempotency key was used for another tool or other arguments.
     #[error("idempotency key `{key}` was used before with another tool or other arguments: use a new key")]
     KeyReused {
         /// The key.
         key: String,
     },
-    /// The tool's backend could not be connected yet.
+    /// The tool's backend is not connected yet.
     #[error(
         "backend `{backend}` of tool {tool} is not connected: {reason}. This call started nothing: the server goes on trying to \
          connect, so call again later"
@@ -106,10 +107,10 @@ pub enum CallError {
         backend: String,
         /// The tool.
         tool: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// An argument names a task that it cannot be about.
+    /// An argument refers to a task that cannot be used.
     #[error("`{parameter}`: {why}")]
     Reference {
         /// The parameter.
@@ -117,17 +118,18 @@ pub enum CallError {
         /// What is wrong with the task, and what to do.
         why: String,
     },
-    /// The store cannot be used. No task was made.
+    /// The store is unavailable. No task was created.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The right to hand a row that is born leased to the reconciler. Dropped before it is known what became of the row, it hands
-/// the row over all the same: nobody else can act on it before its lease runs out.
+/// The right to pass a row that is inserted with a lease to the reconciler. If it is dropped before the
+/// outcome of the insert is known, it passes the row on as an orphan. Otherwise no process could act on the
+/// row until its lease expires.
 struct HandOver<'a> {
     service: &'a Service,
     permit: Option<(mpsc::Permit<'a, Fresh>, Option<Place>)>,
-    /// The row as it is if it was written.
+    /// The row as inserted.
     born: Task,
     since: Instant,
     cancel_on_abandon: bool,
@@ -138,15 +140,15 @@ impl HandOver<'_> {
         self.permit.as_ref().is_some_and(|(_, place)| place.is_some())
     }
 
-    /// The row is there.
+    /// Passes on the row after the insert succeeded.
     fn take(mut self, task: Task) {
-        // Without a place it was born due, and is claimed like any other.
+        // Without a `Place` the row was inserted as due, and is claimed like any other.
         if let Some((permit, place @ Some(_))) = self.permit.take() {
             permit.send(Fresh { task, since: self.since, is_newborn: true, orphan: None, place });
         }
     }
 
-    /// The row is not there, and will not be.
+    /// Releases the permit: the row was not inserted, and will not be.
     fn give_up(mut self) {
         self.permit = None;
     }
@@ -155,7 +157,7 @@ impl HandOver<'_> {
 impl Drop for HandOver<'_> {
     fn drop(&mut self) {
         if let Some((permit, place)) = self.permit.take() {
-            // A server that stops drops what it has in hand; none of these clients went away.
+            // A server that shuts down drops its pending calls; their clients did not disconnect.
             let cancel = self.cancel_on_abandon && !self.service.is_stopping();
             let orphan = Some(Orphan { cancel });
             permit.send(Fresh {
@@ -170,7 +172,7 @@ impl Drop for HandOver<'_> {
 }
 
 impl Called {
-    /// The task.
+    /// Returns the task.
     pub fn into_task(self) -> Task {
         match self {
             Called::Created(task) | Called::Existing(task) | Called::Attached(task) => task,
@@ -179,12 +181,12 @@ impl Called {
 }
 
 impl Service {
-    /// Makes a task of a call, or finds the one that the call made before.
+    /// Creates a task for a call, or finds the task that the call created before.
     ///
-    /// When it returns, the row is committed and somebody is bound to act on it.
+    /// On return the row is committed, and a reconciler will act on it.
     ///
     /// # Errors
-    /// See [`CallError`]; no task was made.
+    /// See [`CallError`]; no task was created.
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "call", tool = call.tool))]
     pub async fn call(&self, mut call: Call) -> Result<Called, CallError> {
         if let Err(refusal) = self.check_connected(&call.backend, &call.tool) {
@@ -195,9 +197,9 @@ impl Service {
         self.ledger.audit.announce(wish).await?;
         let waits = call.confirm.is_some() || !call.spec.unresolved.is_empty();
         let pending = self.row(&call);
-        // A row that the reconciler can act on at once is born as if it had claimed it, so that a start costs no
-        // second write. Without a free place at its backend it is born due, and claimed like any other; as is one whose
-        // backend only others have connected.
+        // A row that the reconciler can act on at once is inserted with a lease, so that a start needs no
+        // second write. If its backend has no free `Place`, or only other servers have connected it, the row
+        // is inserted as due and claimed like any other.
         let permit = if waits { None } else { self.outbox.fresh.try_reserve().ok() };
         let permit = permit.map(|permit| (permit, self.outbox.engines.try_place(&call.backend)));
         let is_leased = permit.as_ref().is_some_and(|(_, place)| place.is_some());
@@ -207,8 +209,8 @@ impl Service {
         let inserted = self.insert(&call, row, lease).await;
         let hand_over = match (&inserted, hand_over) {
             (Ok(Inserted::Created(_)), hand_over) => hand_over,
-            // It may have been written all the same: whoever takes care of orphans finds out, and knows that nothing
-            // was sent.
+            // The row may have been written all the same. The orphan handling finds out, and knows that no
+            // start was sent.
             (Err(StoreError::Unavailable(_)), Some(hand_over)) if hand_over.has_place() => {
                 drop(hand_over);
                 None
@@ -239,7 +241,8 @@ impl Service {
     /// Checks that calls of a tool can be started here.
     ///
     /// # Errors
-    /// `Unconnected` if its backend could not be connected. One that is left to servers elsewhere is no error.
+    /// `Unconnected` if its backend could not be connected. A backend that only other servers connect is no
+    /// error.
     pub fn check_connected(&self, backend: &str, tool: &str) -> Result<(), CallError> {
         match self.outbox.engines.refusal(backend) {
             Some(reason) => {
@@ -249,9 +252,10 @@ impl Service {
         }
     }
 
-    /// The task that an equal call made, under its idempotency key or for a client that disconnected, where a new one is refused.
+    /// Returns the task of an equal call where a new task is refused: under its idempotency key, or of a
+    /// client that disconnected.
     async fn made_before(&self, mut call: Call, refusal: CallError) -> Result<Called, CallError> {
-        // A store looks for that task first, and creates none beyond the quota.
+        // A store looks for that task first, and inserts none beyond the quota.
         call.most_kept = Some(Quota { rows: 0, bytes: 0 });
         match self.insert(&call, self.row(&call), None).await? {
             Inserted::TooMany => Err(refusal),
@@ -259,8 +263,8 @@ impl Service {
         }
     }
 
-    /// Replaces the tasks that the arguments name by the handles of their jobs. Of a task without a job, it is noted that
-    /// the call waits for it.
+    /// Replaces the tasks in the arguments by the handles of their jobs. If such a task has no job yet, the
+    /// parameter is recorded as unresolved.
     async fn refer(&self, call: &mut Call) -> Result<(), CallError> {
         for (parameter, id) in &call.references {
             let refused = |why: String| CallError::Reference { parameter: parameter.clone(), why };
@@ -324,8 +328,8 @@ impl Service {
 
     fn new_task(&self, call: &Call, task: Task, lease: Option<(Holder, Duration)>) -> NewTask {
         let limits = self.ledger.tools.limits(&task.slots);
-        // Lines are each owner's own, and whose turn it is the loop that goes along them decides. Whoever may not wait is spared
-        // that: in front of them may stand somebody who is held up by a limit of their own.
+        // Queues are per owner and served round-robin, so a call that may wait queues behind the rows of all
+        // owners. A call that may not wait is exempt: a limit of their owners may block the rows ahead.
         let waits = call.when_full == WhenFull::Queue;
         let behind = task.slots.iter().filter(|slot| waits && !is_of_owner(slot)).cloned().collect();
         let attach = call
@@ -346,8 +350,8 @@ impl Service {
         }
     }
 
-    /// Inserts the row, or attaches to an abandoned task. Attaching writes the row, so that a late event of the earlier
-    /// call does not apply and no third call attaches.
+    /// Inserts the row, or attaches to an abandoned task. Attaching writes the row, so that a late event of
+    /// the earlier call does not apply and no third call attaches.
     async fn insert_or_attach(&self, new: NewTask, waits: Duration) -> Result<Inserted, StoreError> {
         loop {
             let task = match self.ledger.store.insert(new.clone()).await? {
@@ -387,7 +391,7 @@ impl Service {
                 key: call.once.as_ref().map_or_else(String::new, |o| o.key.clone()),
             }),
             Inserted::Abandoned(task) => Ok(Called::Attached(task)),
-            // A row that waits in line takes no slot, so the store cannot have found one taken up.
+            // A queued row takes no slot, so the store cannot have found a full one.
             Inserted::NoSlot { full } => Err(Over::Full { tool: call.tool.clone(), slot: full }.into()),
             Inserted::TooMany => Err(Over::Kept { most: call.most_kept.map_or(0, |most| most.rows) }.into()),
             Inserted::TooLarge { kept } => {
@@ -396,7 +400,7 @@ impl Service {
         }
     }
 
-    /// The row of a call, with nothing sent yet.
+    /// Builds the row of a call, with nothing sent yet.
     fn row(&self, call: &Call) -> Task {
         let now = self.ledger.now();
         let confirm =

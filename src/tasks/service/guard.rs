@@ -1,5 +1,5 @@
-//! Guards for what ends by being dropped: a call that waits for its answer, a stream that carries a question. A drop
-//! cannot write to a store, so it tells the reconciler, which does.
+//! Drop guards: for a call that waits for its result, a stream that carries a question, and a listening
+//! stream. A drop cannot write to a store, so it sends a note to the reconciler, which writes it.
 
 use std::time::Duration;
 
@@ -12,16 +12,17 @@ use crate::tasks::store::{Lease, Result, Setting};
 use crate::tasks::streams::{StreamNote, Told};
 use crate::tasks::task::{Task, TaskId};
 
-/// Something to be noted although whoever would have noted it is gone.
+/// A note that a dropped guard leaves for the reconciler.
 #[derive(Debug)]
 pub enum Afterwards {
-    /// A plain call went away before it was answered.
+    /// A plain call disconnected before it received its result.
     Abandoned {
         /// Its task.
         id: TaskId,
-        /// Until when the task said that the call waits. Where it says otherwise, the task is no longer the call's.
+        /// The deadline of the waiting call, as the row has it. If the row has another deadline, the task no
+        /// longer belongs to this call.
         until: Timestamp,
-        /// Whether the tool wants the job stopped then.
+        /// Whether the tool wants the job stopped in this case.
         cancel: bool,
     },
     /// A stream that carried a question has ended.
@@ -30,35 +31,36 @@ pub enum Afterwards {
     NoLongerListens {
         /// Its session.
         session: String,
-        /// Its number in it.
+        /// Its number in the session.
         n: u64,
-        /// What it told, for an older one to go on from.
+        /// Its reports so far. An older stream continues from them.
         told: Vec<Told>,
-        /// For how long that may matter to anybody.
+        /// When this note may be deleted.
         forget_after: Timestamp,
     },
 }
 
-/// A plain call that waits for its answer. Dropped before [`Waiting::answered`], it marks its task as one that an
-/// equal call can take over.
+/// A plain call that waits for its result. If it is dropped before [`Waiting::answered`], an equal call can
+/// take over its task.
 #[must_use]
 pub struct Waiting {
     service: Service,
     id: TaskId,
-    /// Until when the row says that this call waits; absent if nobody waits for the task by its row.
+    /// The deadline of this call in the row; `None` if no call waits for the task by its row.
     until: Option<Timestamp>,
     cancel: bool,
 }
 
-/// A stream that carries a question. Dropped, it says that the stream broke, so that another may carry the question.
+/// A stream that carries a question. On drop it reports that the stream broke, so that another stream may
+/// carry the question.
 #[must_use]
 pub struct Carrying {
     service: Service,
     carried: Carried,
 }
 
-/// A listening stream that other processes know of. Dropped, it says that the stream has ended, so that an older one
-/// speaks.
+/// A listening stream that other processes know of. On drop it reports that the stream has ended, so that an
+/// older one becomes active.
 #[must_use]
 pub struct Listening {
     service: Service,
@@ -87,12 +89,12 @@ impl Service {
 }
 
 impl Waiting {
-    /// The call is about to be given its answer: nobody else shall take the task over.
+    /// Records that the call is about to receive its result: no other call can take over the task.
     ///
     /// # Errors
-    /// If the store cannot be used; then the task still counts as one that nobody was told of.
+    /// If the store is unavailable; then the result still counts as undelivered.
     pub async fn answered(mut self) -> Result<()> {
-        // The answer is there: whatever fails from here on is not the client's going away.
+        // The result exists: a failure from here on is not a disconnect of the client.
         self.cancel = false;
         let ledger = &self.service.ledger;
         if let Some(task) = ledger.read(&self.id).await? {
@@ -102,11 +104,11 @@ impl Waiting {
         Ok(())
     }
 
-    /// The call ends unanswered, and its client is told to ask again: an equal call can take the task over from now on, and its
-    /// job goes on whatever the tool says.
+    /// Ends the call without a result and lets the client repeat it. An equal call can take over the task
+    /// from now on. Its job continues, whatever the tool is configured to do.
     ///
     /// # Errors
-    /// If the store cannot be used; then it is noted as soon as it can be.
+    /// If the store is unavailable; then the change is written as soon as possible.
     pub async fn handed_on(mut self) -> Result<()> {
         self.cancel = false;
         if let Some(until) = self.until {
@@ -116,15 +118,15 @@ impl Waiting {
         Ok(())
     }
 
-    /// The call ends unanswered, but its client did not go away: an equal call can take the task over, and its job
-    /// goes on whatever the tool says.
+    /// Ends the call without a result although its client did not disconnect. An equal call can take over
+    /// the task. Its job continues, whatever the tool is configured to do.
     pub fn spare(mut self) {
         self.cancel = false;
     }
 }
 
 impl Listening {
-    /// The stream ends now, and has told this.
+    /// Records what the stream has reported, now that it ends.
     pub fn ended(&mut self, told: Vec<Told>) {
         self.told = told;
     }
@@ -133,25 +135,26 @@ impl Listening {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(until) = self.until {
-            // A server that stops drops what it has in hand; none of these clients went away.
+            // A server that shuts down drops its pending calls; their clients did not disconnect.
             let cancel = self.cancel && !self.service.is_stopping();
             let note = Afterwards::Abandoned { id: self.id.clone(), until, cancel };
-            // The reconciler is gone only when the process ends, and then the row's own deadline says the same.
+            // The reconciler is gone only at the end of the process. The deadline in the row then has the
+            // same effect.
             let _ = self.service.outbox.afterwards.send(note);
         }
     }
 }
 
 impl Carrying {
-    /// What is carried.
+    /// Returns the question that the stream carries.
     pub fn carried(&self) -> &Carried {
         &self.carried
     }
 
-    /// Says that the stream is still open, for `lease` again.
+    /// Records that the stream stays open for another `lease`.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn still_open(&self, lease: Duration) -> Result<()> {
         let ledger = &self.service.ledger;
         let Carried { task, key, n, .. } = &self.carried;
@@ -163,12 +166,12 @@ impl Carrying {
         Ok(())
     }
 
-    /// Says that the client has dealt with the message, whatever it said: the question can go out again, but not on
-    /// the streams that are open now. Where there was an answer that was not taken, `problem` says why, in words for
-    /// whoever gave it.
+    /// Records that the client has handled the message, whatever its response. The question can be sent
+    /// again, but not on the streams that are open now. If an answer was rejected, `problem` is the reason,
+    /// written for the person who answered.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn over(self, problem: Option<String>) -> Result<()> {
         let ledger = &self.service.ledger;
         let Carried { task, key, n, .. } = &self.carried;
@@ -182,7 +185,7 @@ impl Carrying {
 
 impl Drop for Carrying {
     fn drop(&mut self) {
-        // As above: without the reconciler, the claim on the question runs out by itself.
+        // As above: without the reconciler, the claim on the question expires.
         let _ = self.service.outbox.afterwards.send(Afterwards::NoLongerCarried(self.carried.clone()));
     }
 }
@@ -192,16 +195,16 @@ impl Drop for Listening {
         let session = std::mem::take(&mut self.session);
         let told = std::mem::take(&mut self.told);
         let note = Afterwards::NoLongerListens { session, n: self.n, told, forget_after: self.forget_after };
-        // As above: without the reconciler, it counts as gone after a while.
+        // As above: without the reconciler, the stream's entry expires after a while.
         let _ = self.service.outbox.afterwards.send(note);
     }
 }
 
 impl Afterwards {
-    /// Notes it.
+    /// Writes the note.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub(in crate::tasks) async fn note(&self, ledger: &Ledger) -> Result<()> {
         match self {
             Afterwards::Abandoned { id, until, cancel } => abandoned(ledger, id, *until, *cancel).await,
@@ -213,7 +216,8 @@ impl Afterwards {
                 Ok(())
             }
             Afterwards::NoLongerListens { session, n, told, forget_after } => {
-                // First, since an older stream speaks as soon as it sees that this one has closed.
+                // This comes first, since an older stream becomes active as soon as it sees that this one
+                // has closed.
                 if !told.is_empty() {
                     let setting = Setting::Streams(StreamNote::Told(told.clone()));
                     ledger.store.set(session, setting, *forget_after).await?;
@@ -225,11 +229,11 @@ impl Afterwards {
     }
 }
 
-/// Notes that a plain call went away, for as long as the task is still that call's: somebody else may have been told
-/// of it meanwhile, or wait for it.
+/// Records that a plain call disconnected, as long as the task still belongs to that call. Meanwhile another
+/// caller may have received the task or wait for it.
 async fn abandoned(ledger: &Ledger, id: &TaskId, until: Timestamp, cancel: bool) -> Result<()> {
     let is_its = |task: &Task| task.undelivered.as_ref().is_some_and(|u| u.waiting_until == until);
-    // Cancelled first: once the task counts as abandoned, an equal call can have it.
+    // The cancellation comes first: once the task counts as abandoned, an equal call can take it over.
     let stop = cancel.then_some(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None });
     let mut row = ledger.read(id).await?;
     for event in stop.into_iter().chain([Event::Abandoned]) {

@@ -1,4 +1,4 @@
-//! The verbs that only look. They read rows; they never reach an engine.
+//! The read-only operations. They read rows; they never reach an engine.
 
 use std::time::Duration;
 
@@ -11,29 +11,29 @@ use crate::tasks::store::{Lease, Position, Result};
 use crate::tasks::task::{Job, NEWLY_STARTED, Owner, Task, TaskId};
 use crate::tasks::watch::{Changes, Listener};
 
-/// For how long one look counts as watching: longer than the longest wait between two polls that clients are told.
+/// How long one read counts as watching. It exceeds the longest poll interval that clients receive.
 const WATCHED: Duration = Duration::from_secs(180);
-/// How often whoever goes on looking must look again to count as watching all the while.
+/// The interval at which a waiting caller must renew its watch.
 pub const RENEW_WATCH: Duration = Duration::from_secs(25);
-/// It is written down anew when it is known for less than this.
+/// The watch is renewed in the row when it expires within this time.
 const KNOWN_FOR: Duration = Duration::from_secs(30);
 
-/// A task with what is derived from more than its row.
+/// A task with values that derive from more than its row.
 #[derive(Clone, Debug)]
 pub struct View {
     /// The row.
     pub task: Task,
-    /// How many wait before it in its line, which is its owner's own where owners have limits; if it waits.
+    /// The number of rows ahead in its queue, if it waits. Where owners have limits, each owner has a queue.
     pub ahead: Option<u64>,
-    /// How long to wait before asking again.
+    /// How long the client should wait before the next poll.
     pub poll_interval: Duration,
 }
 
 impl View {
-    /// One line on where the task stands, for people and models.
+    /// Returns the task's status in one line, for people and models.
     pub fn status_message(&self) -> Option<String> {
         let Some(ahead) = self.ahead else { return self.task.status_message() };
-        // Where owners have limits, each has a line of their own, and the lines have their turns.
+        // Where owners have limits, queues are per owner and served round-robin.
         let line = match self.task.slots.iter().any(|slot| is_of_owner(slot)) {
             true => "its owner's line, by turns with others",
             false => "line",
@@ -46,10 +46,10 @@ impl View {
 }
 
 impl Service {
-    /// One task; `None` if there is none that they can look at, or it has expired.
+    /// Returns one task; `None` if the caller can read none with this id, or it has expired.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn get(&self, by: &dyn Actor, id: &TaskId) -> Result<Option<View>> {
         match self.find(by, id).await? {
             Some(task) => {
@@ -60,8 +60,8 @@ impl Service {
         }
     }
 
-    /// Has it noted that somebody wants to know how far the task's job comes, where that is not known for a while yet. Whoever
-    /// looks for long says so again within [`RENEW_WATCH`].
+    /// Records that a client watches the progress of the task's job, unless the current watch lasts for a
+    /// while. A caller that keeps watching must call this again within [`RENEW_WATCH`].
     pub async fn is_watched(&self, task: Task) -> Task {
         let now = self.ledger.now();
         let Job::Open { started_at, .. } = &task.job else { return task };
@@ -72,17 +72,18 @@ impl Service {
         let event = Event::Watched { until: now + WATCHED };
         match self.ledger.apply(task.clone(), event, Lease::Keep).await {
             Ok(Some(task)) => task,
-            // It is no more than a hint for the engine's sake: the next look says so again.
+            // The watch is only a hint for polling; the next read renews it.
             Ok(None) | Err(_) => task,
         }
     }
 
-    /// Waits until `enough` says so of the task, or `patience` is over (without one: for as long as it takes).
+    /// Waits until `enough` returns true for the task, or the timeout `patience` expires. Without a timeout
+    /// it waits indefinitely.
     ///
-    /// Returns what the task is then; `None` once there is none that they can look at.
+    /// Returns the task's state then; `None` if the caller can read no such task any more.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn wait(
         &self,
         by: &dyn Actor,
@@ -99,7 +100,7 @@ impl Service {
             if out_of_time || enough(&task) {
                 return self.view(task).await.map(Some);
             }
-            // A task that expires while somebody waits for it becomes "not found", and no write says so.
+            // A task that expires during the wait becomes "not found", and no write notifies about it.
             let lives = task.kept_until().since(self.ledger.now()) + Duration::from_millis(1);
             let until_expiry = Instant::now() + lives.min(Duration::from_secs(86_400));
             let renew_watch = Instant::now() + RENEW_WATCH;
@@ -113,10 +114,10 @@ impl Service {
         }
     }
 
-    /// Up to `limit` tasks of this owner, newest first, those after `after`.
+    /// Returns up to `limit` tasks of this owner, newest first, starting after `after`.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<View>> {
         let rows = self.ledger.store.list(owner, after, limit).await?;
         let mut views = Vec::with_capacity(rows.len());
@@ -126,41 +127,41 @@ impl Service {
         Ok(views)
     }
 
-    /// Up to `limit` tasks of this owner, newest first, without what is derived from more than their rows.
+    /// Returns up to `limit` tasks of this owner, newest first, as plain rows.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn newest(&self, owner: &Owner, limit: usize) -> Result<Vec<Task>> {
         self.ledger.store.list(owner, None, limit).await
     }
 
-    /// Hints about a task, from now on.
+    /// Subscribes to hints about a task.
     pub fn listen(&self, id: &TaskId) -> Listener {
         self.ledger.watch.listen(id)
     }
 
-    /// Hints about the tasks of a session, from now on.
+    /// Subscribes to hints about the tasks of a session.
     pub fn changes(&self, session: &str) -> Changes {
         self.ledger.watch.changes(session)
     }
 
-    /// Hints about these tasks, from now on.
+    /// Subscribes to hints about these tasks.
     pub fn follow(&self, tasks: impl IntoIterator<Item = TaskId>) -> Changes {
         self.ledger.watch.follow(tasks)
     }
 
-    /// The tasks that a session made and that have not ended.
+    /// Returns the tasks that a session created and that have not ended.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
         self.ledger.store.of_session(session).await
     }
 
-    /// A row with what a client is told beside it.
+    /// Returns a row with the derived values for a client.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn view(&self, task: Task) -> Result<View> {
         let ahead = if task.is_queued() { Some(self.ledger.store.ahead(&task).await?) } else { None };
         let since = match &task.job {
@@ -173,8 +174,8 @@ impl Service {
         Ok(View { task, ahead, poll_interval })
     }
 
-    /// How long jobs of a tool usually take, as it was known ten seconds ago at the earliest: a poll shall not pay
-    /// for a second query.
+    /// Returns the usual duration of a tool's jobs, cached for ten seconds, so that a poll costs no second
+    /// query.
     async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
         if let Some((read_at, typical)) = self.typical.lock().get(tool)
             && read_at.elapsed() < Duration::from_secs(10)

@@ -1,5 +1,5 @@
-//! The verbs that every protocol generation speaks: call, get, wait, list, cancel, answer. It must not know a
-//! protocol, and a verb that only looks never reaches an engine.
+//! The operations that every protocol generation uses: call, get, wait, list, cancel, answer. This module
+//! must not depend on a protocol, and its read-only operations never reach an engine.
 
 mod actor;
 mod answer;
@@ -34,7 +34,7 @@ use super::store::{Found, Holder, Lease, Result};
 use super::task::{Outcome, Task, TaskId};
 use crate::clock::Entropy;
 
-/// The verbs. Cheap to clone.
+/// The task operations. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
     ledger: Ledger,
@@ -47,59 +47,61 @@ pub struct Service {
     stop: Arc<OnceLock<CancellationToken>>,
 }
 
-/// How long jobs of each tool usually take, and when that was read.
+/// The usual job duration of each tool, and when it was read.
 type Durations = HashMap<String, (Instant, Option<Duration>)>;
 
-/// The ways from the verbs to the reconciler.
+/// The channels from the operations to the reconciler.
 #[derive(Clone)]
 pub struct Outbox {
-    /// Rows that are leased to this process, to be acted on at once.
+    /// Rows that this process has leased and that need action at once.
     pub fresh: mpsc::Sender<Fresh>,
-    /// What is to be noted although whoever would have noted it is gone.
+    /// Notes that dropped guards leave for the reconciler.
     pub afterwards: mpsc::UnboundedSender<Afterwards>,
-    /// The connected backends: a row is handed over with a place at its own.
+    /// The connected backends: a row is passed on with a `Place` at its own backend.
     pub engines: Engines,
 }
 
-/// A row that this process leased as it wrote that its job is about to be started.
+/// A row that this process leased when it committed the intent to start its job.
 #[derive(Debug)]
 pub struct Fresh {
     /// The row.
     pub task: Task,
-    /// When the lease began, or a moment before.
+    /// The start of the lease, or shortly before.
     pub since: Instant,
-    /// True if the row was born with its lease. One that waited before may have been claimed by this process as well, and the end
-    /// of that act gives back the lease.
+    /// True if the row was inserted with its lease. A row that waited may also have been claimed by this
+    /// process, and the end of that action releases the lease.
     pub is_newborn: bool,
-    /// Set if whoever had the row written went away before it heard that it is: it may still be on its way to the
-    /// store, or never get there.
+    /// Set if the caller was dropped before it learned the outcome of the write. The row may still reach the
+    /// store, or never.
     pub orphan: Option<Orphan>,
-    /// The place at the backend for the call that starts the job. Without one the row is only taken care of as an orphan.
+    /// The permit at the backend for the call that starts the job. Without one the row is only handled as an
+    /// orphan.
     pub place: Option<Place>,
 }
 
-/// A call that went away while its row was being written.
+/// A call that disconnected while its row was being written.
 #[derive(Clone, Copy, Debug)]
 pub struct Orphan {
-    /// Whether the tool wants the job stopped then.
+    /// Whether the tool wants the job stopped in this case.
     pub cancel: bool,
 }
 
-/// What became of a wish to cancel.
+/// The result of a cancellation request.
 #[derive(Clone, Debug)]
 pub enum Cancelled {
-    /// The wish is on record (and, with [`Cancel::Settle`], the task is cancelled).
+    /// The request is recorded (and with [`Cancel::Settle`] the task is cancelled).
     Done(Task),
-    /// The task had ended before.
+    /// The task had already ended.
     AlreadyEnded(Task),
-    /// They may look at it, and not do this, in words for them.
+    /// The caller may read the task but not cancel it. The text is written for the caller.
     Refused(String),
-    /// They have no such task.
+    /// The caller has no such task.
     NotFound,
 }
 
 impl Service {
-    /// The verbs over a ledger, for a process that leases rows as `holder`, for `lease` at a time.
+    /// Creates the operations over a ledger, for a process that leases rows as `holder`, for `lease` at a
+    /// time.
     pub fn new(
         ledger: Ledger,
         entropy: Arc<dyn Entropy>,
@@ -111,13 +113,13 @@ impl Service {
         Self { ledger, entropy, holder, lease, pace, outbox, typical: Arc::default(), stop: Arc::default() }
     }
 
-    /// Says what ends the serving of clients: once it is cancelled, a call that is dropped was not given up by its
-    /// client, and its job goes on. The first to say it is heard.
+    /// Sets the token that ends the serving of clients. Once it is cancelled, a dropped call does not count
+    /// as a disconnect, and its job continues. Only the first call has an effect.
     pub fn stops_with(&self, stop: CancellationToken) {
         self.stop.get_or_init(|| stop);
     }
 
-    /// Waits until the serving of clients is to end. Without [`Self::stops_with`] it never is.
+    /// Waits until the serving of clients ends. Without [`Self::stops_with`] it waits forever.
     pub async fn stopping(&self) {
         match self.stop.get() {
             Some(stop) => stop.cancelled().await,
@@ -132,7 +134,7 @@ impl Service {
     /// Cancels a task.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "cancel", task = ?id))]
     pub async fn cancel(&self, by: &dyn Actor, id: &TaskId, mode: Cancel) -> Result<Cancelled> {
         let Some(task) = self.find(by, id).await? else {
@@ -159,45 +161,45 @@ impl Service {
         }
     }
 
-    /// Says that somebody wants to know, for so long, how much a task's job prints; [`Task::printed`] says it from now on.
-    /// `None` if they have no such task.
+    /// Records that a client wants to know, for `lease`, how much a task's job prints. [`Task::printed`]
+    /// then has the number of bytes. Returns `None` if the caller has no such task.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn follow_log(&self, by: &dyn Actor, id: &TaskId, lease: Duration) -> Result<Option<Task>> {
         let Some(task) = self.find(by, id).await? else { return Ok(None) };
         let until = self.ledger.now() + lease;
         self.ledger.apply(task, Event::LogFollowed { until }, Lease::Keep).await
     }
 
-    /// Tells the streams of a session that it has set something.
+    /// Notifies the streams of a session that its settings have changed.
     pub fn session_changed(&self, session: &str) {
         self.ledger.watch.session_changed(session);
     }
 
-    /// The sessions that other processes set something for from now on.
+    /// Returns a receiver of the sessions whose settings other processes change from now on.
     pub fn sessions_elsewhere(&self) -> mpsc::UnboundedReceiver<String> {
         self.ledger.watch.sessions_elsewhere()
     }
 
-    /// The result that a task ended with; `None` if it ended without one.
+    /// Returns the result of a task; `None` if it has none.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn output(&self, task: &Task) -> Result<Option<Output>> {
         self.ledger.store.output(&task.id).await
     }
 
-    /// The same, unless it is kept in more bytes than these.
+    /// Returns the result of a task, unless it is stored in more than `most` bytes.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store is unavailable.
     pub async fn output_within(&self, task: &Task, most: usize) -> Result<Found> {
         self.ledger.store.output_within(&task.id, most).await
     }
 }
 
-/// True if the wish is on record as it is: who wishes the same again and again has nothing more told of it.
+/// Returns true if the request is already recorded. A repeated request is not audited again.
 fn is_wished(task: &Task, mode: Cancel, on_behalf_of: Option<&OnBehalfOf>) -> bool {
     let before = task.cancel.as_ref();
     mode == Cancel::Request

@@ -1,49 +1,49 @@
-//! The limits that a call can be over. What counts is the store; it must not be done here.
+//! The limits that a call can exceed. The store counts; this module must not.
 
 use crate::tasks::slots::{OF_GROUP, OF_OWNER};
 
-/// A limit that a call is over.
+/// A limit that a call exceeds.
 #[derive(Debug, thiserror::Error)]
 pub enum Over {
-    /// A slot is taken up, or others wait for it, and the tool refuses calls then.
+    /// A slot is full, or other rows queue for it, and the tool refuses calls in this case.
     #[error("tool {tool} refuses calls while {}: try again when a running task has ended", why(slot.as_deref()))]
     Full {
         /// The tool.
         tool: String,
-        /// The slot, if one is taken up.
+        /// The slot, if one is full.
         slot: Option<String>,
     },
-    /// The caller runs as much as one owner may.
+    /// The owner's limit of running tasks is reached.
     #[error("as many tasks{} of yours run as may run at once ({most}): call again when one of them has ended", of(tool.as_deref()))]
     Running {
-        /// How many.
+        /// The limit.
         most: u32,
-        /// Of this tool; without it, of all.
+        /// The tool that the limit applies to; `None` for all tools.
         tool: Option<String>,
     },
-    /// The caller keeps as many tasks as one owner may.
+    /// The owner's limit of stored tasks is reached.
     #[error(
         "you have {most} tasks that are kept, and may have no more: call again when some have expired, and ask for shorter lifetimes (ttl)"
     )]
     Kept {
-        /// How many.
+        /// The limit.
         most: u32,
     },
-    /// The caller keeps as many bytes as one owner may, or the call needs more than are left.
+    /// The call would exceed the owner's limit of stored bytes.
     #[error(
         "your tasks and their results take {kept} of {most} bytes (limits.owner.max_bytes), which leaves too few for this call: call \
          again when some have expired, and ask for shorter lifetimes (ttl)"
     )]
     Bytes {
-        /// How many are kept.
+        /// The bytes that are stored now.
         kept: u64,
-        /// How many may be.
+        /// The limit.
         most: u64,
     },
 }
 
 impl Over {
-    /// The setting that says how much there may be.
+    /// Returns the name of the setting that defines the limit.
     pub fn setting(&self) -> &'static str {
         match self {
             Self::Full { slot: Some(slot), .. } if slot.starts_with(OF_GROUP) => "concurrency_groups.limit",
@@ -55,7 +55,7 @@ impl Over {
         }
     }
 
-    /// The owner's slot of this name is taken up, of which there may be so many.
+    /// Returns the error for a full slot of an owner, with its limit `most`.
     pub(super) fn of_slot(slot: &str, most: u32, tool: &str) -> Self {
         let of_all = slot.starts_with(OF_OWNER);
         Self::Running { most, tool: (!of_all).then(|| tool.to_owned()) }

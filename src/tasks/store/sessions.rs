@@ -1,5 +1,5 @@
-//! What a store keeps of sessions: what each has set, and which tasks of its own its client holds for us. It must not know
-//! the protocol.
+//! The session state in a store: settings, and the tasks that a client created for our questions. It must
+//! not depend on the protocol.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,67 +12,69 @@ use super::Result;
 use crate::tasks::streams::{StreamNote, Streams};
 use crate::tasks::task::TaskId;
 
-/// The little that a session can change.
+/// The session state that a store keeps.
 #[async_trait]
 pub trait Sessions: Send + Sync {
-    /// Ends a session: from now on it is not found, and what it has set is forgotten. The note is kept until
-    /// `forget_after`.
+    /// Ends a session: it is no longer found, and its settings are deleted. The record of the end is kept
+    /// until `forget_after`.
     async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()>;
 
-    /// True if the session was ended.
+    /// Returns true if the session was ended.
     async fn has_ended(&self, nonce: &str) -> Result<bool>;
 
-    /// What the session has set; `None` if it was ended.
+    /// Returns the settings of the session; `None` if it was ended.
     async fn settings(&self, nonce: &str) -> Result<Option<Settings>>;
 
-    /// Sets something for a session, and keeps all that it has set until `forget_after`. Returns what it has set from
-    /// then on; `None` if nothing was set: the session was ended, or follows as many others as it may, or holds
-    /// [`MOST_HELD`], or polls [`MOST_POLLS`].
+    /// Applies one change to a session's settings, and keeps all of them until `forget_after`. Returns the
+    /// new settings. Returns `None` if nothing changed: the session was ended, or one of its limits is
+    /// reached (subscriptions, [`MOST_HELD`], [`MOST_POLLS`]).
     async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>>;
 }
 
-/// The most tasks of its own that one session's client holds for us.
+/// The maximum number of tasks that the client of one session keeps for our questions.
 pub const MOST_HELD: usize = 100;
 
-/// The most tasks of other sessions that one session polls and is asked for.
+/// The maximum number of tasks of other sessions that one session polls and receives questions for.
 pub const MOST_POLLS: usize = 100;
 
-/// What a session has set.
+/// The settings of a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The least level of what it is told.
+    /// The minimum level of log messages that it receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
-    /// The addresses of the resources that it wants to hear of.
+    /// The URIs of the resources that it subscribes to.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub follows: BTreeSet<String>,
-    /// The tasks of its own that its client made of questions of ours, oldest first.
+    /// The tasks that its client created for our questions, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
-    /// The tasks of other sessions that it polled while they asked something: its listening stream asks it too.
+    /// The tasks of other sessions that it polled while they had an open question. Its listening stream
+    /// receives these questions too.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub polls: BTreeSet<TaskId>,
-    /// True if its client has said that it is ready. It is kept where several processes use the store.
+    /// True if its client has reported that it is initialized. Stored only if several processes use the
+    /// store.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ready: bool,
-    /// What the processes over this store must know of each other's streams.
+    /// The state of its streams that the processes over this store share.
     #[serde(default, skip_serializing_if = "Streams::is_empty")]
     pub streams: Streams,
 }
 
-/// A task of the client's own, which it made of a question that we asked it: the answer is fetched there.
+/// A task that the client created for our question. The answer is fetched from that task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// The message that it was made of.
+    /// The message that the client created it for.
     #[serde(flatten)]
     pub of: Message,
-    /// The client's own name for it. It may be a secret there, as our ids are here.
+    /// The client's id of the task. It may be a secret there, as our task ids are here.
     pub id: TaskId,
-    /// Since when.
+    /// When it was recorded.
     pub since: Timestamp,
-    /// Where it stands, as far as we were told.
+    /// Its last known stage.
     pub stage: Stage,
-    /// How long the client wants us to wait between two looks.
+    /// The poll interval that the client requests.
     pub every: Duration,
 }
 
@@ -83,51 +85,51 @@ pub struct Message {
     pub task: TaskId,
     /// The question's key.
     pub key: String,
-    /// [`crate::tasks::task::Delivery::n`].
+    /// The message number; see [`crate::tasks::task::Delivery::n`].
     pub n: u32,
 }
 
-/// Where a client's task stands.
+/// The stage of a client's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// There is no answer yet.
     Working,
-    /// It wants something of us before it can go on.
+    /// The client's task needs input from us.
     InputRequired,
-    /// There is an answer, or the reason why there will be none.
+    /// There is an answer, or a reason why there is none.
     Ended,
-    /// Somebody at the client has cancelled it.
+    /// The client cancelled it.
     Cancelled,
 }
 
 /// One change of [`Settings`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
-    /// From now on this is the least level.
+    /// Sets the minimum log level.
     Level(Level),
-    /// It wants to hear of this resource, and may follow so many.
+    /// Subscribes to a resource. The number is the limit of subscriptions.
     Follow(String, usize),
-    /// It no longer does.
+    /// Unsubscribes from a resource.
     Unfollow(String),
-    /// Its client holds this task for us, if it holds none yet that was made of the same message.
+    /// Adds a task of the client, unless one for the same message exists.
     Hold(Held),
-    /// That task, if it is held still, stands here now, and is to be looked at this often.
+    /// Updates the stage and the poll interval of that task, if it still exists.
     Stands(Message, Stage, Duration),
-    /// That task is nothing to us any more.
+    /// Removes that task.
     LetGo(Message),
-    /// It polls this task of another session, if it polls fewer than [`MOST_POLLS`].
+    /// Adds a task of another session that this session polls, if it polls fewer than [`MOST_POLLS`].
     Poll(TaskId),
-    /// That task has ended.
+    /// Removes such a task because it has ended.
     EndPoll(TaskId),
-    /// Its client is ready.
+    /// Marks the client as initialized.
     Ready,
-    /// Something happened to its streams.
+    /// Records an event of its streams.
     Streams(StreamNote),
 }
 
 impl Settings {
-    /// These settings with a change; `None` if there is no room for it.
+    /// Returns these settings with the change applied; `None` if a limit is exceeded.
     pub fn with(mut self, setting: &Setting) -> Option<Self> {
         match setting {
             Setting::Level(level) => self.level = Some(*level),

@@ -1,5 +1,5 @@
-//! What is written into a store and what comes of it: new rows, changes of rows, and the limits and leases that they go by. It must
-//! not say how a store does it.
+//! The write requests of a store and their results: new rows, changes of rows, limits and leases. It must
+//! not define how a store executes them.
 
 use std::time::Duration;
 
@@ -10,45 +10,46 @@ use crate::tasks::history::Transition;
 use crate::tasks::notices::Notice;
 use crate::tasks::task::Task;
 
-/// A row to be added.
+/// A row to insert.
 #[derive(Clone, Debug)]
 pub struct NewTask {
     /// The row.
     pub task: Task,
-    /// The identity of the engine that its backend is connected to, where that is known.
+    /// The identity of the engine that its backend is connected to, if known.
     pub identity: Option<String>,
-    /// The most rows that may hold each of the row's slots at once.
+    /// The limits of the row's slots.
     pub limits: Vec<SlotLimit>,
-    /// Slots that the row does not take while another row waits for one of them, in whatever line, even where there is room. Behind
-    /// those in a line of all its slots it stands in any case.
+    /// Slots that the row does not take while any other row queues for one of them, even if they are free.
+    /// The row always queues behind the rows that wait for exactly its set of slots.
     pub behind: Vec<String>,
-    /// The most that is kept of its owner. Inserts at the same moment may exceed it by their number.
+    /// The storage quota of its owner. Concurrent inserts may exceed it by their number.
     pub most_kept: Option<Quota>,
     /// The idempotency key of the call, if it has one.
     pub once: Option<Once>,
-    /// Whether an abandoned row with this digest serves as well.
+    /// Set if the call accepts an abandoned row with this digest.
     pub attach: Option<Attach>,
-    /// Who acts on the row at once, and for how long nobody else may.
+    /// The holder that acts on the row at once, and the length of its lease.
     pub lease: Option<(Holder, Duration)>,
-    /// What the history says of it, if the row is written.
+    /// The history entry to write with the row.
     pub transition: Option<Transition>,
-    /// What is owed to receivers once the row is there.
+    /// The notices to write with the row.
     pub notices: Vec<Notice>,
 }
 
-/// How much is kept of one owner at most.
+/// The storage quota of one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Rows.
+    /// The maximum number of rows.
     pub rows: u32,
-    /// Bytes of rows and of their results. A row is counted as it is inserted, and again as it ends.
+    /// The maximum bytes of rows and their results. A row is counted when it is inserted, and again when it
+    /// ends.
     pub bytes: u64,
 }
 
 /// A caller's idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Once {
-    /// Whose key it is: the owner, or the session where callers cannot be identified.
+    /// The scope of the key: the owner, or the session if callers cannot be identified.
     pub scope: String,
     /// The key.
     pub key: String,
@@ -56,122 +57,124 @@ pub struct Once {
     pub digest: String,
 }
 
-/// The wish to take over a task that nobody was told of.
+/// A request to take over a task whose id no client has received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attach {
-    /// [`super::task::Undelivered::digest`].
+    /// The digest of the call; see [`crate::tasks::task::Undelivered::digest`].
     pub digest: String,
-    /// How long after its call went away a row can be taken over.
+    /// How long after its call disconnected a row can be taken over.
     pub within: Duration,
 }
 
-/// The most rows that may hold a slot at once.
+/// The maximum number of rows that hold a slot at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotLimit {
     /// The slot's name.
     pub slot: String,
-    /// How many.
+    /// The limit.
     pub limit: u32,
 }
 
-/// What became of an insert.
+/// The result of an insert.
 #[derive(Clone, Debug)]
 pub enum Inserted {
-    /// The row is there.
+    /// The row was inserted.
     Created(Task),
-    /// The idempotency key already stands for this row.
+    /// The idempotency key already belongs to this row.
     Existing {
         /// The row.
         task: Task,
-        /// True if it was made with the same tool and arguments.
+        /// True if it was created with the same tool and arguments.
         same: bool,
     },
-    /// This abandoned row can be taken over by [`super::machine::Event::Attached`]; nothing was changed on it.
+    /// This abandoned row can be taken over by [`crate::tasks::machine::Event::Attached`]; it is unchanged.
     Abandoned(Task),
-    /// A slot is taken up, or others queue for it. Nothing was written.
+    /// A slot is full, or other rows queue for it. Nothing was written.
     NoSlot {
-        /// The first slot that is taken up, if one is.
+        /// The first slot that is full, if any.
         full: Option<String>,
     },
-    /// The owner keeps as many rows as they may. Nothing was written.
+    /// The owner's quota of rows is used up. Nothing was written.
     TooMany,
-    /// The owner would keep more bytes than they may. Nothing was written.
+    /// The row would exceed the owner's quota of bytes. Nothing was written.
     TooLarge {
-        /// How many bytes are kept.
+        /// The bytes that are stored now.
         kept: u64,
     },
 }
 
-/// The largest difference between the time of a decision and the store's clock at which the decision is still written.
+/// The maximum difference between the decision time of a change and the store's clock. A larger one is not
+/// written.
 pub const MAX_DECISION_AGE: Duration = Duration::from_secs(60);
 
 /// A change of a row.
 #[derive(Debug)]
 pub struct Change<'a> {
-    /// The row as it shall be; `version` is that of the row it was made from.
+    /// The new row; its `version` is that of the row it is based on.
     pub task: &'a Task,
-    /// The time by which the change was decided. The row's own times follow from it.
+    /// The time of the decision. The row's own times derive from it.
     pub decided_at: Timestamp,
-    /// Its result, if it has one now.
+    /// The result of the task, if it has one now.
     pub output: Option<&'a Output>,
     /// The limits of its slots; read only if the row takes slots with this change.
     pub limits: &'a [SlotLimit],
-    /// What happens to the lease.
+    /// The change of the lease.
     pub lease: Lease<'a>,
-    /// What is owed to receivers from now on.
+    /// The notices to write with the row.
     pub notices: &'a [Notice],
-    /// How long the write may be put off, to be made together with others. The method returns when it was made. A store
-    /// that gains nothing by that puts nothing off.
+    /// How long the write may be delayed to be batched with others. The method returns after the commit. A
+    /// store that does not benefit from batching does not delay.
     pub patience: Duration,
-    /// What the history says of it, if it is written.
+    /// The history entry to write with the row.
     pub transition: Option<&'a Transition>,
 }
 
 impl<'a> Change<'a> {
-    /// The row, and nothing else: no output, slots, history or notices, and the lease stays.
+    /// Creates a change of the row only: no output, slots, history or notices. The lease is kept.
     pub fn new(task: &'a Task, decided_at: Timestamp) -> Self {
         let (lease, patience) = (Lease::Keep, Duration::ZERO);
         Self { task, decided_at, output: None, limits: &[], lease, notices: &[], patience, transition: None }
     }
 
-    /// True if a change that was decided at this time is not to be written at the other, by the store's clock.
+    /// Returns true if a change decided at this time is too old or too new to be written at `now` of the
+    /// store's clock.
     pub fn is_stale(decided_at: Timestamp, now: Timestamp) -> bool {
         now.since(decided_at).max(decided_at.since(now)) > MAX_DECISION_AGE
     }
 }
 
-/// What a change does to a row's lease.
+/// The effect of a change on a row's lease.
 #[derive(Clone, Copy, Debug)]
 pub enum Lease<'a> {
-    /// Nothing.
+    /// The lease is unchanged.
     Keep,
-    /// It ends, if this holder has it.
+    /// The lease ends, if this holder owns it.
     Release(&'a Holder),
-    /// This holder has it for this long from now. If somebody else has it, that is a conflict.
+    /// This holder owns the lease for this long from now. It is a conflict if another holder owns it.
     Hold(&'a Holder, Duration),
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Debug)]
 pub enum Updated {
-    /// Written; the row's version now is this.
+    /// The change was written; the row now has this version.
     Written(u64),
-    /// Somebody else wrote the row first, or it is gone. Nothing was written.
+    /// Another process wrote the row first, or the row was deleted. Nothing was written.
     Conflict,
-    /// This slot is taken up. Nothing was written.
+    /// This slot is full. Nothing was written.
     NoSlot(String),
-    /// [`Change::decided_at`] differs from the store's clock by more than [`MAX_DECISION_AGE`]: the process was suspended
-    /// since, or one of the clocks was set. Nothing was written.
+    /// [`Change::decided_at`] differs from the store's clock by more than [`MAX_DECISION_AGE`]: the process
+    /// was suspended in between, or one of the clocks was set. Nothing was written.
     Stale,
 }
 
-/// A row that was deleted.
+/// A deleted row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purged {
     /// Its backend.
     pub backend: String,
-    /// The identity of the engine that its backend was connected to, if that is known.
+    /// The identity of the engine that its backend was connected to, if known.
     pub identity: Option<String>,
-    /// The engine's name for its job, if it has one and the row can be understood.
+    /// The job's handle, if it has one and the row can be parsed.
     pub handle: Option<JobHandle>,
 }

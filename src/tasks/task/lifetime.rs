@@ -1,4 +1,5 @@
-//! How long a job may run, and when its task expires. Pure functions of the row and the time; nothing is deleted here.
+//! How long a job may run, and when its task expires. Pure functions of the row and the time;
+//! nothing is deleted here.
 
 use std::time::Duration;
 
@@ -6,13 +7,13 @@ use taskbridge_sdk::Timestamp;
 
 use super::{Job, NEVER, Task};
 
-/// The expiry of a running task moves this long before it is reached, or half the requested lifetime where that is
-/// shorter. Clients that poll see the later time before the earlier one has passed.
+/// Lead time: the expiry of a running task moves this long before it is reached, or half the requested
+/// lifetime if that is shorter. Clients that poll see the later time before the earlier one has passed.
 const LEAD: Duration = Duration::from_secs(600);
 
 impl Task {
-    /// When the task expires, as it is announced at this time. Until the task has ended this is no deadline: it moves
-    /// before it is reached, and never back. See [`Self::kept_until`].
+    /// Returns when the task expires, as announced at this time. Until the task has ended this is not a
+    /// deadline: it moves before it is reached, and never back. See [`Self::kept_until`].
     pub fn expires_at(&self, now: Timestamp) -> Timestamp {
         self.created_at
             + match self.ended_at {
@@ -21,12 +22,14 @@ impl Task {
             }
     }
 
-    /// Until when the store keeps the row and its idempotency key: a task that has not ended does not expire.
+    /// Returns until when the store keeps the row and its idempotency key: a task that has not
+    /// ended does not expire.
     pub fn kept_until(&self) -> Timestamp {
         self.ended_at.map_or(NEVER, |ended| self.expires_at(ended))
     }
 
-    /// When an open job has run for as long as it may, or would have if it started at the end of its wait.
+    /// Returns when the `max_runtime` of an open job is over. For other jobs, assumes a start at
+    /// the end of the maximum wait.
     pub fn run_until(&self) -> Timestamp {
         let accepted = match &self.job {
             Job::Open { started_at, .. } => *started_at,
@@ -37,15 +40,17 @@ impl Task {
         accepted + self.terms.max_runtime
     }
 
-    /// The lifetime that is announced at this age while the task has not ended: the requested one until its lead time
-    /// begins; from then on what remains is the time that a result is kept, and the lead time at least.
+    /// Returns the lifetime that is announced at this age while the task has not ended. Until the
+    /// lead time begins, this is the requested lifetime. After that, the remaining time is
+    /// `keep_result`, and at least the lead time.
     fn running_lifetime(&self, age: Duration) -> Duration {
         let (ttl, lead) = (self.terms.ttl, self.lead());
         if age <= ttl.saturating_sub(lead) { ttl } else { ttl.max(age + self.terms.keep_result.max(lead)) }
     }
 
-    /// The lifetime of a task that ended at this age. Another process, whose clock is ahead or which had not seen the end
-    /// yet, may have announced what holds at a greater age: half the lead time covers that.
+    /// Returns the lifetime of a task that ended at this age. Another process may have announced
+    /// the value for a greater age, because its clock is ahead or it had not seen the end yet. Half
+    /// the lead time covers that.
     fn final_lifetime(&self, age: Duration) -> Duration {
         self.running_lifetime(age + self.lead() / 2).max(age + self.terms.keep_result)
     }

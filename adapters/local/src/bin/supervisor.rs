@@ -1,5 +1,6 @@
-//! The supervisor as a program of its own, for tests and for trying the adapter without the server, whose program
-//! plays this role otherwise. It must do nothing else: `taskbridge-local-supervisor adapter-helper local FOLDER`.
+//! The supervisor as a separate program, for tests and for use of the adapter without the server, whose
+//! program has this role otherwise. It must do nothing else:
+//! `taskbridge-local-supervisor adapter-helper local FOLDER`.
 
 use std::process::ExitCode;
 

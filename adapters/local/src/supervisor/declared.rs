@@ -1,5 +1,5 @@
-//! The results that a job declares in files: data in `$TASKBRIDGE_OUTPUT`, blocks to show in `$TASKBRIDGE_CONTENT`.
-//! What cannot be understood is an error in words for whoever wrote the job.
+//! Results that a job declares in files: data in `$TASKBRIDGE_OUTPUT`, content blocks in
+//! `$TASKBRIDGE_CONTENT`. An invalid file is an error with a message for the author of the job.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use taskbridge_sdk::{Content, count_values};
 
 use crate::files::{self, MOST_VALUES};
 
-/// The largest of these files, in bytes.
+/// Maximum size of each of these files, in bytes.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
-/// The job's result as data, if it declared one.
+/// Returns the structured result of the job, if it declared one.
 pub(super) fn structured(path: &Path) -> Result<Option<Value>, String> {
     match files::read(path, LARGEST) {
         Ok(None) => Ok(None),
@@ -32,7 +32,7 @@ pub(super) fn structured(path: &Path) -> Result<Option<Value>, String> {
     }
 }
 
-/// The job's blocks, if it declared any.
+/// Returns the content blocks of the job, if it declared any.
 pub(super) fn content(path: &Path) -> Result<Option<Vec<Content>>, String> {
     let wrong =
         |e: &dyn std::fmt::Display| format!("the job wrote no content blocks to $TASKBRIDGE_CONTENT: {e}");
@@ -49,7 +49,7 @@ pub(super) fn content(path: &Path) -> Result<Option<Vec<Content>>, String> {
     }
 }
 
-/// What the shapes alone cannot say.
+/// Checks the rules that the type alone cannot express.
 fn check(block: &Content) -> Result<(), String> {
     let base64 = |field: &str, data: &str| match BASE64.decode(data) {
         Ok(_) => Ok(()),

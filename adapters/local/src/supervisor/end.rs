@@ -1,5 +1,5 @@
-//! What is told about a job that ended: its state, why in one line, and all that it handed back. It is put together
-//! once and written down, so that everybody sees the same end.
+//! Builds the final observation of a job: its state, the reason in one line, and its output. The observation
+//! is built once and stored, so that every later poll returns the same.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -16,10 +16,10 @@ use crate::job_dir::JobDir;
 use crate::log::{Kept, Stream, printed as printed_bytes};
 use crate::order::Order;
 
-/// How much of the end of standard error a failed job's output shows, in bytes.
+/// Length of the end of standard error that a failed job's output shows, in bytes.
 const ERRORS_SHOWN: usize = 4096;
 
-/// What was seen of a job at its end.
+/// Returns the final observation of a job.
 pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Observation {
     let said = events::read(&dir.told("events"));
     let (structured, content) =
@@ -35,7 +35,7 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
     output.content.extend(found.left_out.map(Content::text));
     let errors = kept(dir, order, Stream::Err);
     let errors = if errors.is_text() { errors.into_text() } else { errors.in_words("standard error") };
-    // A carriage return begins a line, too: that is how programs draw their progress.
+    // A carriage return also starts a line, because programs draw progress with it.
     let last_line = errors.split(['\n', '\r']).rfind(|line| !line.trim().is_empty()).map(one_line);
     let because = |what: String| match &last_line {
         Some(line) => format!("{what}: {line}"),
@@ -52,12 +52,12 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
         }
         Ending::Cancelled => None,
     };
-    // A single line that ends the message is not shown twice.
+    // A single line at the end of the message is not shown twice.
     let is_in = |why: &String| {
         last_line.as_ref().is_none_or(|line| *line == errors.trim() && why.ends_with(line.as_str()))
     };
     if let Some(why) = failure.as_ref().filter(|why| !is_in(why)) {
-        // The block ends with the last line, so its headline leaves that line out.
+        // The block ends with the last line, so its headline omits it.
         let headline =
             last_line.as_ref().and_then(|line| why.strip_suffix(line.as_str())?.strip_suffix(": "));
         output.push_raw(format!("{}, stderr:\n{}", headline.unwrap_or(why), end_of(&errors)));
@@ -67,7 +67,7 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
         (_, Some(why)) => (JobState::Failed(output), Some(why)),
         (_, None) => (JobState::Succeeded(output), said.message),
     };
-    // Nobody can be told of a log that cannot be read.
+    // `None` if the log cannot be read.
     let log_bytes = printed_bytes(&dir.log()).ok();
     Observation { progress: said.progress, message, notes: said.notes, log_bytes, ..Observation::new(state) }
 }
@@ -76,7 +76,8 @@ fn succeeded(status: ExitStatus, order: &Order) -> bool {
     status.code().is_some_and(|code| order.success_exit_codes.iter().any(|good| i32::from(*good) == code))
 }
 
-/// What the job printed, as the result of one that declared none. Bytes that are not text are named, not shown.
+/// Returns what the job printed, as the output of a job that declared no content. Bytes that are not text are
+/// described, not shown.
 fn printed(dir: &JobDir, order: &Order) -> Option<String> {
     let kept = kept(dir, order, Stream::Out);
     let text = if kept.is_text() { kept.into_text() } else { kept.in_words("standard output") };
@@ -87,7 +88,7 @@ fn kept(dir: &JobDir, order: &Order, stream: Stream) -> Kept {
     Kept::read(&dir.log(), stream, order.max_output_bytes).unwrap_or_default()
 }
 
-/// The last lines, without a cut one at their start where that leaves any.
+/// Returns the last lines. Omits an incomplete first line if other lines remain.
 fn end_of(text: &str) -> &str {
     let cut = text.len().saturating_sub(ERRORS_SHOWN);
     let cut = (cut..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or_default();

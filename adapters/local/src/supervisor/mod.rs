@@ -1,5 +1,6 @@
-//! The process beside each job: it takes the job, runs the command, keeps what it prints, stops it when asked, and
-//! writes down how it ended. It outlives the server, so it uses nothing of it: no runtime, no threads, no config.
+//! The supervisor process of a job. It claims the job, runs the command, saves its output, stops it on
+//! request, and records how it ended. It outlives the server, so it must not use the server's runtime,
+//! threads or config.
 
 mod declared;
 mod end;
@@ -22,11 +23,11 @@ use crate::job_dir::{Claim, JobDir};
 use crate::order::Order;
 use crate::wakeups;
 
-/// What the server reads when the job is taken, by this supervisor or by another.
+/// Reply to the server after the job was claimed, by this supervisor or by another.
 pub(crate) const TAKEN: &str = "taken";
 
-/// The helper role: `PROGRAM adapter-helper local FOLDER`, with the order on standard input. One line on standard
-/// output says that the job is taken, or why nothing will run.
+/// Runs the helper role: `PROGRAM adapter-helper local FOLDER`, with the order on standard input. One line on
+/// standard output reports that the job is claimed, or why nothing will run.
 pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
     let [folder] = arguments else { return ExitCode::from(2) };
     let dir = JobDir::new(folder);
@@ -48,23 +49,24 @@ pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Has a write beyond the limit on file sizes (`RLIMIT_FSIZE`) fail like one to a full disk; its signal would end this process.
-/// The command gets the signal as ever.
+/// Installs a handler for SIGXFSZ, which would end this process. A write beyond the limit on file sizes
+/// (`RLIMIT_FSIZE`) then fails like a write to a full disk. The command still gets the signal.
 fn outlive_file_limits() -> io::Result<()> {
-    // The handler stays installed when this runtime is gone.
+    // The handler stays installed after this runtime is dropped.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _context = runtime.enter();
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
-/// Takes the job, unless somebody has it. The job lives for as long as the returned file is open.
+/// Claims the job. Returns `None` if it is already claimed. The job counts as supervised while the returned
+/// file is open.
 fn take(dir: &JobDir) -> io::Result<Option<(Order, File)>> {
-    // A session of its own: no terminal's signals reach it. This fails only for one that leads a group already,
-    // which has been put apart by whoever started it.
+    // A new session, so that no terminal signal reaches this process. This fails only for a process that
+    // already leads a group, which the process that started it has separated.
     let _ = rustix::process::setsid();
     let mut order = Vec::new();
     io::stdin().read_to_end(&mut order)?;
-    // An order that was cut short, because the server died, is no JSON and takes nothing.
+    // An order that was cut short by a crash of the server is not valid JSON, so nothing is claimed.
     let order: Order = serde_json::from_slice(&order)?;
     dir.create()?;
     let machine = Machine::here().map_err(io::Error::other)?;
@@ -72,14 +74,14 @@ fn take(dir: &JobDir) -> io::Result<Option<(Order, File)>> {
     Ok(dir.claim(&claim)?.map(|alive| (order, alive)))
 }
 
-/// Answers the server, which may be gone by now.
+/// Replies to the server, which may no longer exist.
 fn reply(line: &str) {
     let mut out = io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Writes the end down. Nobody else knows it, so a full disk is waited out; only a folder that was removed ends this. A result that
-/// the limit on file sizes does not allow is lost.
+/// Stores the final observation. Only this process knows it, so it retries while the disk is full, until the
+/// folder is removed. A result larger than the limit on file sizes is lost.
 fn tell(dir: &JobDir, end: &Observation) {
     let mut end = Cow::Borrowed(end);
     while let Err(error) = dir.write_end(&end)

@@ -1,5 +1,4 @@
-//! The command as a process group of its own: how it begins, what it prints, how it is signalled. It must not decide
-//! when to stop.
+//! The command in its own process group: start, output and signals. It must not decide when to stop.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,11 +17,11 @@ use crate::order::Order;
 /// A command that was started.
 pub(super) struct Payload {
     child: Child,
-    /// The process group. Its number stays the payload's until `finish` reaps the process that gave it its name.
+    /// Process group. Its id stays valid until `finish` reaps the group leader.
     group: Pid,
-    /// Readable once the command's own process has ended.
+    /// Readable after the command's own process has ended.
     exit: OwnedFd,
-    /// Readable when there is something to look at, such as a request to stop.
+    /// Readable after a request to check for changes, such as a cancel request.
     wake: File,
     out: Option<ChildStdout>,
     err: Option<ChildStderr>,
@@ -32,7 +31,7 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Starts the command. The error says in words why it could not.
+    /// Starts the command. The error is a message with the reason.
     pub(super) fn start(dir: &JobDir, order: &Order) -> Result<Self, String> {
         let wake = prepare::fifo(dir).map_err(|e| format!("the job's folder cannot be used: {e}"))?;
         let mut child = prepare::command(order)?.spawn().map_err(|e| prepare::not_run(order, &e))?;
@@ -61,26 +60,26 @@ impl Payload {
 
     /// Signals every process of the group.
     pub(super) fn signal(&self, signal: Signal) {
-        // The group has processes until it is reaped; one that may not be signalled is not ours any more.
+        // The group has processes until it is reaped. A process that may not be signalled is no longer ours.
         let _ = kill_process_group(self.group, signal);
     }
 
-    /// Waits until something happens, at most this long, and keeps what was printed. True once the command's own
+    /// Waits for an event, at most this long, and saves the output. Returns true after the command's own
     /// process has ended.
     pub(super) fn wait(&mut self, at_most: Option<Duration>) -> bool {
         let ready = self.poll(at_most);
         if ready.wake {
-            // Only the waking counts; whoever wakes also leaves a file.
+            // Only the wake-up counts. The sender also leaves a file.
             let _ = self.wake.read(&mut self.buffer);
         }
         self.keep(&ready);
         ready.exit
     }
 
-    /// Takes what is left in the pipes, ends what is left of the group, and reaps.
+    /// Saves the remaining output, kills the rest of the group, and reaps the command.
     pub(super) fn finish(mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
-        // Bounded, because a process that left the group may go on printing.
+        // Bounded, because a process that left the group may continue to print.
         for _ in 0..64 {
             let ready = self.poll(Some(Duration::ZERO));
             if !ready.out && !ready.err {
@@ -110,7 +109,7 @@ impl Payload {
             tv_nsec: wait.subsec_nanos().into(),
         });
         if poll(&mut fds, timeout.as_ref()).is_err() {
-            // Interrupted, or out of memory for the moment: the caller comes back.
+            // Interrupted, or temporarily out of memory: the caller retries.
             return Ready::default();
         }
         let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
@@ -124,7 +123,7 @@ impl Payload {
     }
 }
 
-/// What can be read without waiting.
+/// Sources that can be read without blocking.
 #[derive(Default)]
 struct Ready {
     exit: bool,
@@ -133,7 +132,7 @@ struct Ready {
     err: bool,
 }
 
-/// Moves what is there from a pipe into its log, and closes the pipe at its end.
+/// Copies the available bytes of a pipe to its log, and closes the pipe at end of file.
 fn copy(pipe: &mut Option<impl Read>, log: &mut Writer, buffer: &mut [u8]) {
     let Some(open) = pipe else { return };
     match open.read(buffer) {

@@ -1,5 +1,5 @@
-//! What must be there before a command begins: its files, its input, its folder. Each failure is said in words, which
-//! become the job's.
+//! Prepares what a command needs before it starts: its files, its standard input, its working directory. Each
+//! error is a message that becomes the job's failure.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
@@ -14,7 +14,7 @@ use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, mkfifoat};
 use crate::job_dir::{JobDir, make_private};
 use crate::order::{Order, StagedContent, StagedFile};
 
-/// The command of an order, ready to be started in a process group of its own.
+/// Returns the command of an order, ready to start in its own process group.
 pub(super) fn command(order: &Order) -> Result<Command, String> {
     order.files.iter().try_for_each(stage)?;
     let stdin = stdin(order).map_err(|e| format!("the command's input cannot be prepared: {e}"))?;
@@ -31,7 +31,7 @@ pub(super) fn command(order: &Order) -> Result<Command, String> {
     Ok(command)
 }
 
-/// Why the command could not be started.
+/// Returns the reason why the command could not be started.
 pub(super) fn not_run(order: &Order, error: &io::Error) -> String {
     let program = order.command.first().map_or("", String::as_str);
     match (error.kind(), order.env.get("PATH")) {
@@ -44,7 +44,8 @@ pub(super) fn not_run(order: &Order, error: &io::Error) -> String {
     }
 }
 
-/// The FIFO that wakes the supervisor up. It is opened for writing too, so that it is never at its end.
+/// Creates and opens the FIFO that wakes the supervisor. It is also opened for writing, so that it never
+/// reaches end of file.
 pub(super) fn fifo(dir: &JobDir) -> io::Result<File> {
     mkfifoat(CWD, dir.wake(), Mode::RUSR | Mode::WUSR)?;
     let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -71,7 +72,7 @@ fn stage(file: &StagedFile) -> Result<(), String> {
     }
 }
 
-/// The command's input lies in memory alone: it may be a secret.
+/// Returns the command's standard input. It exists only in memory, because it may be a secret.
 fn stdin(order: &Order) -> io::Result<Stdio> {
     let Some(text) = &order.stdin else { return Ok(Stdio::null()) };
     let mut file = File::from(memfd_create("stdin", MemfdFlags::CLOEXEC)?);

@@ -1,5 +1,5 @@
-//! When a command is stopped: on request, or after its timeout, first politely and then not. It must not know what
-//! the command was for.
+//! Runs a command and stops it on request or after its timeout: first with SIGTERM, then with SIGKILL. It
+//! must not know the purpose of the command.
 
 use std::process::ExitStatus;
 use std::time::Instant;
@@ -12,24 +12,24 @@ use crate::order::Order;
 
 /// How a command ended.
 pub(super) enum Ending {
-    /// It never ran; in words, why.
+    /// It never ran, for this reason.
     NotRun(String),
-    /// By itself.
+    /// It exited by itself.
     Exited(ExitStatus),
-    /// Because it was asked to.
+    /// It was stopped on request.
     Cancelled,
-    /// Because its time was up.
+    /// It was stopped after its timeout.
     TimedOut,
 }
 
-/// Runs the command to its end.
+/// Runs the command until it ends.
 pub(super) fn run(dir: &JobDir, order: &Order) -> Ending {
     let mut payload = match Payload::start(dir, order) {
         Ok(payload) => payload,
         Err(why) => return Ending::NotRun(why),
     };
     let mut stopped = None;
-    // The timeout while the command runs as it likes, then the end of its grace, then nothing.
+    // First the timeout of the command, then the end of its grace period, then nothing.
     let mut due = order.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
         let is_due = due.is_some_and(|moment| moment <= Instant::now());

@@ -1,4 +1,4 @@
-//! The sdk's behaviour suite on this machine.
+//! Runs the SDK's behaviour suite on this machine.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, Level, async_trait};
 
 use crate::world::{World, appears, script};
 
-/// See there.
+/// Script that replaces the supervisor; its comments describe it.
 const SUPERVISOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/supervisor.sh");
 
 struct Machine {
@@ -32,7 +32,7 @@ impl Machine {
         Self { world, backend, program }
     }
 
-    /// Counts itself, then does something.
+    /// Returns a job that counts its own start, then runs this command.
     fn counted(&self, then: &str) -> JobSpec {
         let count = self.world.config_dir().display();
         script(&format!("echo 1 >> '{count}'/count.$TASKBRIDGE_JOB; {then}"))
@@ -53,8 +53,8 @@ impl Fixture for Machine {
         hooks: false,
         refuses: true,
         counts_starts: true,
-        // A reply that is lost is made good by the job's folder, and a fault of the disk cannot be made to pass by
-        // itself: `stop` and `start` have tests of their own for both.
+        // The job's folder makes up for a lost reply, and a disk fault cannot be injected for one request
+        // only. The modules `stop` and `start` test both.
         troubles: &[Trouble::StartUnavailable],
     };
 
@@ -135,7 +135,7 @@ impl Fixture for Machine {
     }
 }
 
-/// Host and boot, as handles name them.
+/// Returns host and boot in the format of handles.
 fn here() -> String {
     let host = rustix::system::uname().nodename().to_str().unwrap().to_owned();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();

@@ -1,4 +1,5 @@
-//! Jobs that write what they should not: questions, ends and logs that are too large, and files of callers that change meanwhile.
+//! Tests of misbehaving jobs: questions, final records and logs that are too large. Also tests of callers'
+//! files that change in the meantime.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +10,7 @@ use taskbridge_sdk::{ErrorKind, FileContent, InputFile, JobState, LogRequest, So
 
 use crate::world::{World, appears, ended, output, script, texts, until};
 
-/// The questions of a job that is seen once it has written them all.
+/// Returns the number of questions, and the message, of a job that has written all its questions.
 async fn asked(write: &str) -> (usize, String) {
     let world = World::new();
     let backend = world.connect(json!({})).await;
@@ -68,7 +69,8 @@ async fn sparse_end_fails_its_job_alone() {
 async fn end_of_many_small_values_is_not_parsed() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
-    // An end as a supervisor writes it, with data that takes a hundred times the memory of its text.
+    // A final record in the format of a supervisor, with data that takes a hundred times the memory of its
+    // text.
     let job = script(
         r#"(printf '{"state":{"succeeded":{"content":[],"artifacts":[],"structured":['; yes '{"":0},' | head -n 300000; echo '0]}}}') \
            > "$TASKBRIDGE_ARTIFACTS/../end.json"; kill -9 $PPID; exec sleep 600"#,
@@ -143,7 +145,7 @@ async fn cancel_ignores_links_and_fifos() {
     for cancel in ["mkfifo cancel", "ln -s ../../../victim cancel"] {
         let world = World::new();
         let backend = world.connect(json!({})).await;
-        // A slow supervisor may find `cancel` at its first look, and would end the job before it is ready.
+        // A slow supervisor may find `cancel` at its first check. It would end the job before it is ready.
         let job = script(&format!(
             r#"trap '' TERM; (cd "$TASKBRIDGE_ARTIFACTS/.."; {cancel}; rm wake; ln -s ../../../config wake; touch work/ready); exec sleep 600"#
         ));
@@ -162,7 +164,7 @@ async fn cancel_ignores_links_and_fifos() {
     }
 }
 
-/// A job that reads its file only once it is let go.
+/// The job reads its file only after the test creates `go`.
 #[tokio::test]
 async fn swapped_input_file_is_not_read() {
     let world = World::new();

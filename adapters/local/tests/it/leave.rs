@@ -1,4 +1,4 @@
-//! What a job leaves: results, blocks, files, and what it printed.
+//! Tests of what a job leaves: results, content blocks, files, and its output.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -138,6 +138,6 @@ async fn a_process_that_leaves_the_group_cannot_hold_the_end_up() {
     let world = World::new();
     let end = world.run("setsid sleep 600 & echo $!").await;
     let pid = Pid::from_raw(texts(output(&end))[0].trim().parse().unwrap()).unwrap();
-    // It still runs, and still holds the job's standard output.
+    // It still runs, and still has the job's standard output open.
     kill_process(pid, Signal::KILL).unwrap();
 }

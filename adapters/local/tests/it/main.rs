@@ -1,5 +1,5 @@
-//! The adapter from outside: real supervisors, real commands, real signals. It must not look into the crate, and into
-//! a job's folder only where README.md describes it.
+//! Tests of the adapter from outside, with real supervisors, commands and signals. They must not access the
+//! crate's internals, and may access a job's folder only as described in README.md.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
 

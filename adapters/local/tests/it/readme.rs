@@ -1,4 +1,4 @@
-//! The examples of README.md do what it says.
+//! Tests that run the examples of README.md.
 
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::suite::job;
@@ -6,14 +6,14 @@ use taskbridge_sdk::{Answer, Backend, Observation, Taken};
 
 use crate::world::{World, ended, output, texts, until};
 
-/// The example in the block that opens with this line.
+/// Returns the example in the code block that starts with this info string.
 fn example(opening: &str) -> &'static str {
     let readme = include_str!("../../README.md");
     let (_, rest) = readme.split_once(&format!("```{opening}\n")).unwrap();
     rest.split_once("```").unwrap().0
 }
 
-/// Runs an example and says yes to its question.
+/// Runs an example and accepts its question.
 async fn run(backend: &dyn Backend, command: Value) -> Observation {
     let handle = backend.start(&job(json!({"command": command}), json!({}))).await.unwrap().handle;
     let asked = until(backend, &handle, "a question", |seen| seen.questions.first().cloned()).await;

@@ -1,4 +1,4 @@
-//! What a command is given, and nothing beside.
+//! Tests of what a command receives, and that it receives nothing else.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

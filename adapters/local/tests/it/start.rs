@@ -1,4 +1,4 @@
-//! A job starts once, whatever happens around the start.
+//! Tests that a job starts exactly once, whatever happens around the start.
 
 use std::fs;
 use std::io::Write;
@@ -124,7 +124,7 @@ async fn ended_jobs_are_swept_after_their_time_and_running_ones_never() {
     let kept = world.connect(json!({"keep": "1h"})).await;
     assert!(kept.observe(&ended_handle).await.unwrap().state.has_ended());
     assert!(world.job(&short.key).exists());
-    // A supervisor may need a moment to leave after it wrote the end; nothing is swept while it is there.
+    // A supervisor may need a moment to exit after it wrote the final record. Nothing is swept before that.
     crate::world::gone(&world.supervisor(&short.key).to_string()).await;
     let swept = world.connect(json!({"keep": "0s"})).await;
     assert!(!world.job(&short.key).exists());

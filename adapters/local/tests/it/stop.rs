@@ -1,4 +1,4 @@
-//! Jobs that are stopped, that take too long, and that lose their supervisor.
+//! Tests of jobs that are cancelled, exceed their timeout, or lose their supervisor.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use taskbridge_sdk::{ErrorKind, JobHandle, JobKey, JobState, Observation};
 
 use crate::world::{World, appears, ended, failure, gone, output, script, texts};
 
-/// Prints something, writes its process id where a test finds it, then works on.
+/// Prints a line, writes its process id to a file for the test, and continues to run.
 const ENDLESS: &str = "echo working; echo $$ > pid.new; mv pid.new pid; while :; do sleep 0.05; done";
 
 async fn pid_of(world: &World, key: &JobKey) -> String {
@@ -97,7 +97,7 @@ async fn a_job_whose_supervisor_is_killed_is_gone_and_so_is_its_command() {
     backend.cancel(&handle).await.unwrap();
 }
 
-/// A folder as a dead supervisor leaves it, its process id since given to somebody else: this test.
+/// Creates a folder as a dead supervisor leaves it. Its process id now belongs to another process: this test.
 fn stale(world: &World, key: &JobKey, host: &str, boot: &str) {
     let job = world.job(key);
     fs::create_dir_all(job.join("questions")).unwrap();

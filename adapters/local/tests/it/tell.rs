@@ -1,4 +1,4 @@
-//! What a running job says, asks and is answered.
+//! Tests of progress, messages, questions and answers of a running job.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use taskbridge_sdk::{Answer, Ask, JobSpec, JobState, Progress, Question, Taken};
 
 use crate::world::{World, ended, output, script, texts, until};
 
-/// Asks to go on, and shows the answer.
+/// Script that asks whether to continue, and prints the answer.
 const ASK: &str = r#"
     cat > "$TASKBRIDGE_QUESTIONS/go.new" <<'END'
 {"message": "Go on?", "schema": {"type": "object", "properties": {"sure": {"type": "boolean"}}}}
@@ -73,7 +73,7 @@ async fn a_question_is_asked_answered_once_and_read() {
     );
 }
 
-/// Asks for something, and shows the answer; then waits until it may end.
+/// Returns a job that asks this question and prints the answer, then waits until it may end.
 fn asks_for(question: &str) -> JobSpec {
     script(&format!(
         r#"cd "$TASKBRIDGE_QUESTIONS"; cat > new <<'END'
@@ -207,7 +207,7 @@ async fn a_question_asks_for_one_thing() {
     assert!(message.contains("q.json cannot be asked: it must have one of `schema`, `url`"), "{message}");
 }
 
-/// A job that asks twice under one name, and shows both answers.
+/// Script that asks twice under one name, and prints both answers.
 const TWICE: &str = r#"cd "$TASKBRIDGE_QUESTIONS"
 for message in First Second; do
     echo "{\"message\": \"$message?\"}" > new; mv new q.json
@@ -238,7 +238,7 @@ async fn reused_name_is_new_question() {
     })
     .await;
     assert_ne!(first.id, second.id);
-    // The first answer, handed over once more, is none to the second question.
+    // The first answer, sent once more, does not answer the second question.
     assert_eq!(questions.answer(&handle, &first.id, &yes).await.unwrap(), Taken::TooLate);
     assert_eq!(backend.observe(&handle).await.unwrap().questions, std::slice::from_ref(&second));
     assert_eq!(questions.answer(&handle, &second.id, &no).await.unwrap(), Taken::Accepted);

@@ -1,4 +1,4 @@
-//! A folder with a backend in it, and the ways to start a job there and to wait for what it does.
+//! [`World`]: a temporary folder with a backend, and helpers that start jobs there and wait for results.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ use taskbridge_sdk::suite::looks::PATIENCE;
 pub(crate) use taskbridge_sdk::suite::looks::{ended, until};
 use taskbridge_sdk::{Adapter, Backend, Connect, Content, JobKey, JobSpec, JobState, Observation, Output};
 
-/// What a server leaves on a disk, without the server.
+/// The files of a server on disk, without the server.
 pub(crate) struct World {
     dir: tempfile::TempDir,
 }
@@ -24,7 +24,7 @@ impl World {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
-    /// The folder of the config file.
+    /// Returns the folder of the config file.
     pub(crate) fn config_dir(&self) -> &Path {
         self.dir.path()
     }
@@ -52,7 +52,7 @@ impl World {
         Local::connect(serde_json::from_value(config).unwrap(), &context).await.unwrap()
     }
 
-    /// Runs a shell script to its end.
+    /// Runs a shell script until it ends.
     pub(crate) async fn run(&self, script: &str) -> Observation {
         self.run_spec(&job(json!({"command": ["sh", "-c", script]}), json!({}))).await
     }
@@ -70,7 +70,7 @@ impl World {
     }
 }
 
-/// Stops what still runs, and waits for it, so that no test leaves a process behind.
+/// Stops running jobs and waits for them, so that no test leaves a process behind.
 impl Drop for World {
     fn drop(&mut self) {
         for job in fs::read_dir(self.jobs()).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -78,7 +78,7 @@ impl Drop for World {
             while supervised(&job) && start.elapsed() < PATIENCE {
                 fs::write(job.join("cancel"), "").unwrap();
                 let fifo = fs::OpenOptions::new().write(true).custom_flags(0o4000).open(job.join("wake"));
-                // Where nobody reads yet, or no more, another turn shows which.
+                // If no process reads the FIFO yet, or any more, the next iteration shows which.
                 let _ = fifo.and_then(|mut fifo| fifo.write_all(b"\n"));
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -86,7 +86,7 @@ impl Drop for World {
     }
 }
 
-/// Whether a job's supervisor lives.
+/// Returns true if a job's supervisor is alive.
 fn supervised(job: &Path) -> bool {
     let Ok(claim) = fs::read_to_string(job.join("claim.json")) else { return false };
     let claim: Value = serde_json::from_str(&claim).unwrap();
@@ -94,12 +94,12 @@ fn supervised(job: &Path) -> bool {
     command.contains(job.to_str().unwrap())
 }
 
-/// A job that is a shell script.
+/// Returns a job that runs a shell script.
 pub(crate) fn script(script: &str) -> JobSpec {
     job(json!({"command": ["sh", "-c", script]}), json!({}))
 }
 
-/// Waits until the file is there.
+/// Waits until the file exists.
 pub(crate) async fn appears(path: &Path) -> String {
     let start = Instant::now();
     loop {
@@ -111,7 +111,7 @@ pub(crate) async fn appears(path: &Path) -> String {
     }
 }
 
-/// Waits until there is nothing at that path.
+/// Waits until the path does not exist.
 pub(crate) async fn vanishes(path: &Path) {
     let start = Instant::now();
     while path.exists() {
@@ -120,7 +120,7 @@ pub(crate) async fn vanishes(path: &Path) {
     }
 }
 
-/// Waits until a process is gone; one that nobody has reaped yet is.
+/// Waits until a process has ended. A zombie counts as ended.
 pub(crate) async fn gone(pid: &str) {
     let start = Instant::now();
     loop {
@@ -133,7 +133,7 @@ pub(crate) async fn gone(pid: &str) {
     }
 }
 
-/// The output of a job that succeeded.
+/// Returns the output of a job that succeeded.
 pub(crate) fn output(seen: &Observation) -> &Output {
     match &seen.state {
         JobState::Succeeded(output) => output,
@@ -141,7 +141,7 @@ pub(crate) fn output(seen: &Observation) -> &Output {
     }
 }
 
-/// The blocks of text of any output.
+/// Returns the text blocks of an output.
 pub(crate) fn texts(output: &Output) -> Vec<&str> {
     let mut texts = Vec::new();
     for content in &output.content {
@@ -152,7 +152,7 @@ pub(crate) fn texts(output: &Output) -> Vec<&str> {
     texts
 }
 
-/// Why a job failed, and what it left.
+/// Returns the message and the output of a job that failed.
 pub(crate) fn failure(seen: &Observation) -> (&str, &Output) {
     match &seen.state {
         JobState::Failed(output) => (seen.message.as_deref().unwrap(), output),

@@ -1,4 +1,4 @@
-//! [`Sim`]: the simulated engine as an adapter, with its config.
+//! [`Sim`]: the adapter of the simulated engine, and its config.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,48 +12,52 @@ use super::backend::Own;
 use super::{FaultRates, SimClient, SimEngine, Target, helper};
 use crate::{Adapter, Backend, Connect, Error, ErrorKind, Helper, Problem, Result, Secret};
 
-/// The adapter of the simulated engine.
+/// Adapter of the simulated engine.
 pub struct Sim;
 
-/// How a simulated engine behaves. Without an `address`, its jobs live in the server's own process and end with it.
+/// Behaviour of a simulated engine. Without an `address`, its jobs run in the server's own process and end
+/// with it.
 #[derive(Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Where an engine that is a process of its own listens, on loopback: `127.0.0.1:PORT`. Such a process is started
-    /// with `taskbridge adapter-helper sim`, and is told there how to behave.
+    /// Loopback address of an engine in a separate process: `127.0.0.1:PORT`. Start that process with
+    /// `taskbridge adapter-helper sim`; its options configure the engine.
     pub address: Option<SocketAddr>,
-    /// What a second start under a key that the engine knows does. Default: keyed, or as the process at `address`
-    /// has it.
+    /// What a second start under a known key does. Default: keyed, or the mode of the process at `address`.
     pub mode: Option<Mode>,
-    /// How many ended jobs are remembered, at about half a KiB each; older ones are gone.
+    /// How many ended jobs the engine remembers, at about half a KiB each. It forgets older ones.
     pub remember: usize,
-    /// Decides which requests the `faults` befall: the same seed and the same requests give the same faults.
+    /// Seed that selects the requests with `faults`: the same seed and the same requests give the same
+    /// faults.
     pub seed: u64,
-    /// What goes wrong by chance. Default: nothing.
+    /// Random faults. Default: none.
     pub faults: FaultRates,
-    /// The secret that whoever posts to `/hooks/NAME` shows in the header `x-sim-secret`. Without it, nothing is taken there.
+    /// Secret that a request to `/hooks/NAME` must have in the header `x-sim-secret`. Without it, all such
+    /// requests are rejected.
     pub hook_secret: Option<Secret>,
-    /// Offer what the engine says could be run as tools.
+    /// Offer what the engine could run as tools.
     pub discover: Option<Discover>,
-    /// What the backend says that it is connected to. Default: its `address`; an engine in the server's process has none.
+    /// Identity of what the backend is connected to. Default: its `address`; an engine in the server's
+    /// process has none.
     pub identity: Option<String>,
-    /// For how long the backend says that it may list a question after it was answered. The engine itself never does.
+    /// How long the backend claims that it may list a question after the answer. The engine itself never
+    /// lists it again.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub list_lag: Duration,
-    /// How long a new job is unknown to polls, searches and cancellations, and how long the backend says that it may be. An engine
-    /// at `address` has a lag of its own, `--start-lag`.
+    /// How long a new job is unknown to polls, searches and cancellations, which the backend also claims. An
+    /// engine at `address` has its own lag, `--start-lag`.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub start_lag: Duration,
 }
 
-/// Which of the things that could be run are offered as tools.
+/// Which entries of the engine's list are offered as tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "SimDiscover")]
 pub struct Discover {
-    /// Those alone whose names start with this.
+    /// Only entries whose names start with this text.
     pub starting_with: String,
 }
 
@@ -74,14 +78,16 @@ impl Default for Config {
     }
 }
 
-/// How a simulated engine treats a key that it knows.
+/// How a simulated engine handles a key that it knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// A start under a known key returns its job, as with an engine that has idempotency keys or unique names.
+    /// A start under a known key returns the job of that key, as in an engine with idempotency keys or unique
+    /// names.
     #[default]
     Keyed,
-    /// Every start makes a new job. The key is only a mark in the list of jobs, by which a job can be found.
+    /// Every start creates a new job. The key is only a label in the list of jobs, by which a search finds a
+    /// job.
     Unkeyed,
 }
 
@@ -116,7 +122,7 @@ async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<
             format!("address = {address}: give a loopback address, such as 127.0.0.1:{}", address.port());
         return Err(Error::config(message));
     }
-    // What belongs to the engine must be as in a config that says nothing of it.
+    // The settings of the engine itself must have their default values.
     let Config { remember, seed, faults, .. } = Config::default();
     if (config.remember, config.seed, config.faults) != (remember, seed, faults) {
         return Err(Error::config(
@@ -131,7 +137,7 @@ async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<
                 "mode: the engine at {address} is {mode:?}; set the same or leave it out"
             )))
         }
-        // An engine that is away is no fault of the config: every job will say so.
+        // An unreachable engine is not an error of the config. Every job will report it.
         Err(error) if error.kind() != ErrorKind::Unavailable => Err(error),
         _ => Ok(Arc::new(client.backend_for(Own::of(config)))),
     }

@@ -1,5 +1,5 @@
-//! [`SimBackend`]: the simulated engine as the rest of taskbridge sees it. It keeps nothing of its own but how many
-//! hints it has passed on.
+//! [`SimBackend`]: the [`Backend`] of the simulated engine. It must not keep state, except the number of
+//! hints that it has passed on.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::{
     Taken, ToolTarget, Wakeups,
 };
 
-/// A backend in front of a [`SimEngine`], in this process or behind a [`SimClient`].
+/// Backend for a [`SimEngine`], in this process or behind a [`SimClient`].
 pub struct SimBackend {
     link: Link,
     own: Own,
 }
 
-/// What the config says of the backend itself, wherever its engine is.
+/// Settings of the backend itself, independent of where its engine runs.
 #[derive(Default)]
 pub(super) struct Own {
     wanted: Discover,
@@ -35,7 +35,7 @@ pub(super) struct Own {
 impl Own {
     pub(super) fn of(config: &Config) -> Self {
         let wanted = config.discover.clone().unwrap_or_default();
-        // Jobs of an engine in this process end with it.
+        // Jobs of an engine in this process end with it, so such an engine has no identity.
         let identity = config.identity.clone().or_else(|| config.address.map(|address| address.to_string()));
         Self {
             wanted,
@@ -52,7 +52,7 @@ enum Link {
     There(SimClient),
 }
 
-/// An engine in this process, which can give hints.
+/// An engine in this process, which can send hints.
 struct Here {
     engine: SimEngine,
     hints_seen: AtomicU64,
@@ -68,10 +68,10 @@ impl SimBackend {
         Self { link: Link::There(client), own }
     }
 
-    /// One request.
+    /// Sends one request.
     ///
     /// # Panics
-    /// If a fault or the target of a job says so.
+    /// Panics if a fault or the target of a job requires it.
     async fn call(&self, request: Request) -> Result<Reply> {
         let first_start = matches!(request, Request::Start { may_exist: false, .. });
         let reply = match &self.link {
@@ -86,7 +86,8 @@ impl SimBackend {
     }
 }
 
-/// What a caller makes of a request without a reply. All but a first start can be repeated safely.
+/// Returns the error for a request without a reply. Every request except a first start can be repeated
+/// safely.
 fn no_reply(first_start: bool) -> Error {
     if first_start {
         Error::uncertain("the simulated engine did not reply to the start")
@@ -244,7 +245,7 @@ impl Checkup for SimBackend {
     }
 }
 
-/// How it stands with the jobs of a tool.
+/// Returns the finding for the jobs of a tool.
 fn target(ToolTarget { tool, target }: &ToolTarget) -> Finding {
     let what = format!("tool `{tool}`");
     match Target::of_call(target, &Value::Null) {

@@ -1,5 +1,5 @@
-//! [`SimClient`]: the way to a simulated engine that is a process of its own. It keeps idle connections and nothing
-//! else, and makes one attempt per request.
+//! [`SimClient`]: a client of a simulated engine in another process. It makes one attempt per request. It
+//! must not keep state, except idle connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,10 +16,10 @@ use super::wire::{self, Control, Counts, Message, Told};
 use super::{Config, Fault, Operation, SimBackend};
 use crate::{DiscoveredTool, Error, JobKey, Result};
 
-/// How many connections one client has at most.
+/// Maximum number of connections per client.
 const CONNECTIONS: usize = 32;
 
-/// A caller of a simulated engine in another process. Clones share their connections.
+/// Client of a simulated engine in another process. Clones share their connections.
 #[derive(Clone)]
 pub struct SimClient(Arc<Shared>);
 
@@ -29,64 +29,64 @@ struct Shared {
     room: Semaphore,
 }
 
-/// How an exchange without a reply went wrong.
+/// Failure of an exchange that got no reply.
 enum Broken {
-    /// Nothing was sent.
+    /// The client sent nothing.
     Before(io::Error),
     /// The request may have arrived.
     After(io::Error),
 }
 
 impl SimClient {
-    /// A client of the engine at this address. Nothing is connected yet.
+    /// Creates a client for the engine at this address. It does not connect yet.
     pub fn new(address: SocketAddr) -> Self {
         let room = Semaphore::new(CONNECTIONS);
         Self(Arc::new(Shared { address, idle: Mutex::default(), room }))
     }
 
-    /// A backend in front of this engine.
+    /// Creates a backend for this engine.
     pub fn backend(&self) -> Arc<SimBackend> {
         Arc::new(self.backend_for(Own::default()))
     }
 
-    /// A backend in front of this engine, as a config describes the backend itself.
+    /// Creates a backend for this engine, with the backend settings of a config.
     pub fn backend_as(&self, config: &Config) -> Arc<SimBackend> {
         Arc::new(self.backend_for(Own::of(config)))
     }
 
-    /// The same, by what the config says of the backend itself.
+    /// Creates a backend for this engine, with these backend settings.
     pub(super) fn backend_for(&self, own: Own) -> SimBackend {
         SimBackend::of_client(self.clone(), own)
     }
 
-    /// What the engine has done so far; `starts` is of this key.
+    /// Returns the counters of the engine. `starts` counts only this key.
     ///
     /// # Errors
-    /// `Unavailable` if the engine's process cannot be reached.
+    /// Returns `Unavailable` if the engine's process cannot be reached.
     pub async fn counts(&self, key: Option<&JobKey>) -> Result<Counts> {
         self.control(Control::Counts { key: key.cloned() }).await
     }
 
-    /// As [`super::SimEngine::inject`].
+    /// Calls [`super::SimEngine::inject`] in the engine's process.
     ///
     /// # Errors
-    /// `Unavailable` if the engine's process cannot be reached.
+    /// Returns `Unavailable` if the engine's process cannot be reached.
     pub async fn inject(&self, operation: Operation, fault: Fault) -> Result<()> {
         self.control(Control::Inject { operation, fault }).await.map(drop)
     }
 
-    /// As [`super::SimEngine::set_outage`].
+    /// Calls [`super::SimEngine::set_outage`] in the engine's process.
     ///
     /// # Errors
-    /// `Unavailable` if the engine's process cannot be reached.
+    /// Returns `Unavailable` if the engine's process cannot be reached.
     pub async fn set_outage(&self, on: bool) -> Result<()> {
         self.control(Control::Outage { on }).await.map(drop)
     }
 
-    /// As [`super::SimEngine::offer`].
+    /// Calls [`super::SimEngine::offer`] in the engine's process.
     ///
     /// # Errors
-    /// `Unavailable` if the engine's process cannot be reached.
+    /// Returns `Unavailable` if the engine's process cannot be reached.
     pub async fn offer(&self, tools: Vec<DiscoveredTool>) -> Result<()> {
         self.control(Control::Offer { tools }).await.map(drop)
     }
@@ -99,7 +99,7 @@ impl SimClient {
         }
     }
 
-    /// One request; `None` is a reply that never comes.
+    /// Sends one request. Returns `None` if the reply is lost.
     pub(super) async fn call(&self, request: Request) -> Option<Result<Reply>> {
         match self.exchange(&Message::Request(request)).await {
             Ok(told) => told.into_reply(),
@@ -113,7 +113,8 @@ impl SimClient {
         Error::unavailable(format!("the simulated engine at {address} cannot be reached")).caused_by(cause)
     }
 
-    /// Sends one line and reads one. A connection whose exchange is given up half-way is closed with it.
+    /// Sends one line and reads one. If the caller drops the future during an exchange, the connection
+    /// closes.
     async fn exchange(&self, message: &Message) -> Result<Told, Broken> {
         let _room = self.0.room.acquire().await.map_err(|e| Broken::Before(io::Error::other(e)))?;
         let mut stream = self.connection().await.map_err(Broken::Before)?;
@@ -124,7 +125,7 @@ impl SimClient {
         Ok(told)
     }
 
-    /// An idle connection that the engine has not closed meanwhile, or a new one.
+    /// Returns an idle connection that the engine has not closed, or a new one.
     async fn connection(&self) -> io::Result<BufReader<TcpStream>> {
         loop {
             let Some(stream) = self.0.idle.lock().pop() else { break };

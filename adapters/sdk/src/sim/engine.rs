@@ -1,5 +1,5 @@
-//! [`SimEngine`]: the shared handle to a simulated engine. It applies faults and wakes those who wait; what jobs do
-//! stands in `state`. It must not spawn: time passes because somebody looks.
+//! [`SimEngine`]: the shared handle of a simulated engine. It applies faults and wakes waiting tasks; `state`
+//! implements the jobs. It must not spawn: time passes when a caller accesses the engine.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -19,15 +19,15 @@ use super::state::State;
 use super::{Config, Fault, Mode, Operation, SimBackend};
 use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Observation, Result};
 
-/// A simulated engine. Clones are handles to the same one.
+/// A simulated engine. Clones are handles to the same engine.
 ///
-/// Its methods are a test's way to look at the engine and to meddle with it, past all faults.
+/// Tests use its methods to inspect and change the engine directly. Faults do not apply to them.
 #[derive(Clone)]
 pub struct SimEngine(Arc<Shared>);
 
 struct Shared {
     inner: Mutex<Inner>,
-    /// Told when there is a new hint, or something became due earlier than all else.
+    /// Notified when there is a new hint, or when the earliest due time moves forward.
     changed: Notify,
 }
 
@@ -37,79 +37,81 @@ struct Inner {
 }
 
 impl SimEngine {
-    /// An engine without faults that keeps the default number of ended jobs.
+    /// Creates an engine without faults that keeps the default number of ended jobs.
     pub fn new(mode: Mode) -> Self {
         Self::from_config(&Config { mode: Some(mode), ..Config::default() })
     }
 
-    /// An engine in this process as a config describes it; its `address` plays no part.
+    /// Creates an engine in this process from a config. Its `address` is ignored.
     pub fn from_config(config: &Config) -> Self {
         let inner = Inner { state: State::new(config), faults: Faults::new(config.faults, config.seed) };
         Self(Arc::new(Shared { inner: Mutex::new(inner), changed: Notify::new() }))
     }
 
-    /// A backend in front of this engine. Several may share it, as several servers share an engine.
+    /// Creates a backend for this engine. Several backends may share an engine, like several servers.
     pub fn backend(&self) -> Arc<SimBackend> {
         self.backend_as(&Config::default())
     }
 
-    /// A backend in front of this engine, as a config describes the backend itself.
+    /// Creates a backend for this engine, with the backend settings of a config.
     pub fn backend_as(&self, config: &Config) -> Arc<SimBackend> {
         Arc::new(self.backend_for(Own::of(config)))
     }
 
-    /// The same, by what the config says of the backend itself.
+    /// Creates a backend for this engine, with these backend settings.
     pub(super) fn backend_for(&self, own: Own) -> SimBackend {
         SimBackend::of_engine(self.clone(), own)
     }
 
-    /// Appends a line `KEY HANDLE TEXT` to this file for every job that is accepted from now on, before the caller is
-    /// told; TEXT is the target's `text` as JSON. The file is not synced: it outlives this process, not the machine.
+    /// Appends a line `KEY HANDLE TEXT` to this file for every job accepted from now on, before the caller
+    /// gets the reply. TEXT is the target's `text` as JSON. The file is not synced: it survives a crash of
+    /// this process, but not of the machine.
     ///
     /// # Errors
-    /// When the file cannot be opened for appending.
+    /// Returns an error if the file cannot be opened for appending.
     pub fn keep_journal(&self, file: &Path) -> io::Result<()> {
         let file = OpenOptions::new().create(true).append(true).open(file)?;
         self.locked(|inner, _| inner.state.keep_journal(file));
         Ok(())
     }
 
-    /// How the engine treats a key that it knows.
+    /// Returns how the engine handles a key that it knows.
     pub fn mode(&self) -> Mode {
         self.locked(|inner, _| inner.state.mode)
     }
 
-    /// How many jobs were accepted under this key, of those that the engine still remembers.
+    /// Returns how many jobs were accepted under this key, as far as the engine still remembers them.
     pub fn starts(&self, key: &JobKey) -> usize {
         self.locked(|inner, _| inner.state.starts(key))
     }
 
-    /// How many jobs were ever accepted.
+    /// Returns how many jobs were accepted in total.
     pub fn total_starts(&self) -> u64 {
         self.locked(|inner, _| inner.state.total_starts())
     }
 
-    /// The jobs that were accepted under this key, oldest first, forgotten ones included.
+    /// Returns the jobs that were accepted under this key, oldest first, including forgotten ones.
     pub fn jobs_of(&self, key: &JobKey) -> Vec<JobHandle> {
         self.locked(|inner, _| inner.state.jobs_of(key))
     }
 
-    /// The keys of the jobs that have not ended, oldest first.
+    /// Returns the keys of the jobs that have not ended, oldest first.
     pub fn running(&self) -> Vec<JobKey> {
         self.locked(|inner, _| inner.state.running())
     }
 
-    /// How many ended jobs are remembered.
+    /// Returns how many ended jobs the engine remembers.
     pub fn remembered(&self) -> usize {
         self.locked(|inner, _| inner.state.remembered())
     }
 
-    /// Has this fault happen to the next request of this kind, after those that were injected before.
+    /// Schedules this fault for the next request of this kind, after earlier injected faults.
     pub fn inject(&self, operation: Operation, fault: Fault) {
         self.locked(|inner, _| inner.faults.push(operation, fault));
     }
 
-    /// Begins or ends an outage: jobs go on, every request is refused as `Unavailable`, and hints are lost.
+    /// Starts or ends an outage. During an outage jobs continue, every request fails with `Unavailable`, and
+    /// hints are lost.
     pub fn set_outage(&self, outage: bool) {
         self.locked(|inner, _| {
             inner.faults.set_outage(outage);
@@ -117,31 +119,32 @@ impl SimEngine {
         });
     }
 
-    /// Drops all injected faults that have not happened yet.
+    /// Removes all injected faults that have not occurred yet.
     pub fn clear_faults(&self) {
         self.locked(|inner, _| inner.faults.clear());
     }
 
-    /// What could be run from now on, in place of what could before.
+    /// Replaces the list of tools that discovery returns.
     pub fn offer(&self, tools: Vec<DiscoveredTool>) {
         self.locked(|inner, _| inner.state.offer(tools));
     }
 
-    /// Has the engine forget a job: from now on it is `Gone`. A keyed engine still starts no second one for its key.
+    /// Makes the engine forget a job: it is `Gone` from now on. A keyed engine still starts no second job
+    /// under its key.
     pub fn forget(&self, handle: &JobHandle) {
         self.locked(|inner, now| inner.state.forget(handle, now));
     }
 
-    /// Ends a job in this state, now. A job that has ended stays as it is.
+    /// Ends a job in this state now. A job that has ended stays unchanged.
     ///
     /// # Panics
-    /// If the state is not one of an ended job.
+    /// Panics if the state is not the state of an ended job.
     pub fn finish(&self, handle: &JobHandle, state: JobState) {
         assert!(state.has_ended(), "a job cannot be finished as {state:?}");
         self.locked(|inner, now| inner.state.finish(handle, state, now));
     }
 
-    /// One request with whatever fault befalls it; `None` is a reply that never comes.
+    /// Runs one request with its faults. Returns `None` if the reply is lost.
     pub(super) async fn call(&self, request: Request) -> Option<Result<Reply>> {
         let (reply, pause) = self.locked(|inner, now| inner.suffer(request, now));
         if !pause.is_zero() {
@@ -150,14 +153,14 @@ impl SimEngine {
         reply
     }
 
-    /// Waits for the next hint that a caller, who has seen so many, has not.
+    /// Waits for the next hint after the first `seen` ones, and updates `seen`.
     pub(super) async fn hint(&self, seen: &AtomicU64) -> JobHandle {
         loop {
             let changed = self.0.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             let (hint, due) = self.locked(|inner, _| {
-                // The lock makes this read and write one step for all who wait on the same counter.
+                // The lock makes this read and write atomic for all tasks that wait on the same counter.
                 let (hint, now_seen) = inner.state.hint_after(seen.load(Ordering::Relaxed));
                 seen.store(now_seen, Ordering::Relaxed);
                 (hint, inner.state.next_due())
@@ -176,7 +179,7 @@ impl SimEngine {
         }
     }
 
-    /// How many hints there have been.
+    /// Returns how many hints there have been.
     pub(super) fn hinted(&self) -> u64 {
         self.locked(|inner, _| inner.state.hints.count())
     }
@@ -202,7 +205,7 @@ impl SimEngine {
 }
 
 impl Inner {
-    /// What becomes of a request, and how long its reply takes.
+    /// Returns the reply to a request after faults were applied, and the delay of the reply.
     fn suffer(&mut self, request: Request, now: Instant) -> (Option<Result<Reply>>, Duration) {
         let Trouble { fault, pause } = self.faults.next(request.operation());
         let reply = match fault {

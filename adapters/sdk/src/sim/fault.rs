@@ -1,5 +1,5 @@
-//! What can go wrong between a caller and the simulated engine: scripted ("the next start loses its reply") or by
-//! probability from a seed. It decides which fault comes next; what a fault does stands in the engine.
+//! Faults between a caller and the simulated engine: scripted ("the next start loses its reply") or random
+//! from a seed. This module selects the next fault; the engine implements its effect.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -8,28 +8,29 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// One thing that goes wrong with one request.
+/// A fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// The engine acts and the reply is lost.
+    /// The engine acts, but its reply is lost.
     LostReply,
-    /// The request is lost before the engine has it. The caller cannot tell this from a lost reply.
+    /// The request is lost before it reaches the engine. The caller cannot distinguish this from a lost
+    /// reply.
     LostBefore,
-    /// The caller gives up without a reply, and the request arrives this much later. Only a start can be late; of
-    /// any other request it is the same as `LostBefore`.
+    /// The caller gets no reply and gives up. The request arrives after this delay. Only a start can be late;
+    /// for any other request, this equals `LostBefore`.
     Late(Duration),
-    /// The engine does nothing and asks for patience.
+    /// The engine does nothing and asks for a retry after this delay.
     Limited(Duration),
-    /// The engine does nothing and says that it cannot serve.
+    /// The engine does nothing and reports that it is unavailable.
     Outage,
-    /// The engine acts at once and its reply takes this long.
+    /// The engine acts immediately, and its reply takes this long.
     Slow(Duration),
-    /// The engine forgets the job: a start is acknowledged first, anything else finds nothing any more.
+    /// The engine forgets the job. A start is acknowledged first; any other request no longer finds the job.
     Gone,
-    /// The engine does not list the job yet: a poll or a search is answered as for a job that it does not know.
+    /// The engine does not list the job yet. Polls and searches get the reply for an unknown job.
     Unlisted,
-    /// The engine refuses.
+    /// The engine refuses the request.
     Rejected,
     /// The engine does not accept the credentials.
     Denied,
@@ -37,15 +38,15 @@ pub enum Fault {
     Panic,
 }
 
-/// Which requests a scripted fault waits for.
+/// Kind of request that a scripted fault applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// Starts.
     Start,
-    /// Looks for a key.
+    /// Searches by key.
     Find,
-    /// Looks at jobs; one look at many jobs is one request.
+    /// Polls of jobs. One poll of many jobs is one request.
     Observe,
     /// Requests to cancel.
     Cancel,
@@ -53,25 +54,25 @@ pub enum Operation {
     Answer,
     /// Reads of logs and files.
     Read,
-    /// Looks for what could be run.
+    /// Discovery of tools.
     Discover,
 }
 
-/// How often each kind of fault happens to a request by chance. The seed decides which ones; all default to never.
+/// Probability of each kind of fault for a request. The seed selects the requests. The default of all is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultRates {
-    /// The engine acts and the reply is lost: a probability from 0 to 1.
+    /// Probability from 0 to 1 that the engine acts and its reply is lost.
     pub lost_reply: Probability,
-    /// The request is lost before the engine has it: a probability from 0 to 1.
+    /// Probability from 0 to 1 that the request is lost before it reaches the engine.
     pub lost_before: Probability,
-    /// The engine asks for patience: a probability from 0 to 1.
+    /// Probability from 0 to 1 that the engine rate limits the request.
     pub limited: Probability,
-    /// For how long it then asks, in milliseconds.
+    /// Delay that a rate limit asks for, in milliseconds.
     pub limited_ms: u64,
-    /// The engine cannot serve: a probability from 0 to 1.
+    /// Probability from 0 to 1 that the engine is unavailable.
     pub outage: Probability,
-    /// Each reply takes up to this long, in milliseconds.
+    /// Maximum delay of each reply, in milliseconds.
     pub slow_ms: u64,
 }
 
@@ -80,7 +81,7 @@ pub struct FaultRates {
 #[serde(try_from = "f64")]
 pub struct Probability(f64);
 
-/// Written out because a derived schema would not hold the bounds.
+/// Implemented by hand, because a derived schema would not contain the bounds.
 impl JsonSchema for Probability {
     fn schema_name() -> Cow<'static, str> {
         "Probability".into()
@@ -107,14 +108,14 @@ impl TryFrom<f64> for Probability {
     }
 }
 
-/// What happens to one request.
+/// Effects on one request.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Trouble {
     pub(super) fault: Option<Fault>,
     pub(super) pause: Duration,
 }
 
-/// The faults to come.
+/// Faults that will occur.
 pub(super) struct Faults {
     script: [VecDeque<Fault>; 7],
     rates: FaultRates,
@@ -139,8 +140,8 @@ impl Faults {
         self.outage = outage;
     }
 
-    /// What happens to the next request of this kind. An outage leaves the script alone; the script goes before
-    /// chance.
+    /// Returns the effects on the next request of this kind. During an outage, scripted faults are not used
+    /// up. Otherwise they take precedence over random ones.
     pub(super) fn next(&mut self, operation: Operation) -> Trouble {
         if self.outage {
             return Trouble { fault: Some(Fault::Outage), pause: Duration::ZERO };
@@ -160,7 +161,8 @@ impl Faults {
             (rates.lost_before, Fault::LostBefore),
             (rates.lost_reply, Fault::LostReply),
         ];
-        // Every request takes the same number of draws, so that one rate can be changed without moving the others.
+        // Every request uses the same number of random values, so that changing one rate does not affect the
+        // others.
         let mut fault = None;
         for (rate, kind) in kinds {
             let hit = self.random.fraction() < rate.0;
@@ -173,7 +175,7 @@ impl Faults {
     }
 }
 
-/// Sebastiano Vigna's splitmix64: small, and the same everywhere.
+/// Sebastiano Vigna's splitmix64: small, and deterministic on every platform.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -185,7 +187,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to, but not including, 1.
+    /// Returns a number from 0 up to, but not including, 1.
     fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

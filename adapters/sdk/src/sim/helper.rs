@@ -1,5 +1,5 @@
-//! The simulated engine as a process of its own: `taskbridge adapter-helper sim --listen 127.0.0.1:PORT ...`.
-//! It must not listen on anything but loopback.
+//! The simulated engine as a separate process: `taskbridge adapter-helper sim --listen 127.0.0.1:PORT ...`.
+//! It must not listen on any address but loopback.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -23,14 +23,14 @@ usage: taskbridge adapter-helper sim --listen ADDRESS [options]
   --faults JSON       probabilities, such as {\"lost_reply\": 0.1, \"slow_ms\": 20}
 ";
 
-/// What the arguments say.
+/// Parsed command-line arguments.
 struct Options {
     listen: SocketAddr,
     journal: Option<PathBuf>,
     config: Config,
 }
 
-/// The helper role: serves an engine until the process is ended. The first line on stdout is
+/// Runs the helper role: serves an engine until the process is killed. The first line on stdout is
 /// `listening on ADDRESS`.
 pub(super) fn run(arguments: &[OsString]) -> ExitCode {
     let (code, words) = match parse(arguments) {
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &[OsString]) -> ExitCode {
             Err(e) => (1, format!("{e}\n")),
         },
     };
-    // Where stderr is closed, the exit code has to do.
+    // If stderr is closed, only the exit code reports the failure.
     drop(io::stderr().write_all(words.as_bytes()));
     ExitCode::from(code)
 }

@@ -1,16 +1,16 @@
-//! [`Hints`]: the numbers of jobs that changed, kept for those who wait to hear of it. It must not grow without
-//! bound: what a slow listener has not fetched is lost, as hints may be.
+//! [`Hints`]: a log of the numbers of jobs that changed. It must not grow without bound: a slow listener
+//! loses old hints, which is allowed.
 
 use std::collections::VecDeque;
 
-/// How many hints are kept.
+/// Maximum number of hints that are kept.
 const KEPT: usize = 65_536;
 
-/// A log of hints that any number of listeners read, each from its own place.
+/// Log of hints with any number of listeners, each with its own cursor.
 #[derive(Default)]
 pub(super) struct Hints {
     kept: VecDeque<u64>,
-    /// How many there ever were; the last of them is the last of `kept`.
+    /// Total number of hints so far. The latest of them is the last in `kept`.
     count: u64,
     losing: bool,
 }
@@ -27,7 +27,7 @@ impl Hints {
         self.count += 1;
     }
 
-    /// Whether new hints are lost from now on.
+    /// Sets whether new hints are lost from now on.
     pub(super) fn lose(&mut self, losing: bool) {
         self.losing = losing;
     }
@@ -36,7 +36,7 @@ impl Hints {
         self.count
     }
 
-    /// The first kept hint after so many, and its own place.
+    /// Returns the first hint after this cursor that is still kept, and the cursor after it.
     pub(super) fn after(&self, seen: u64) -> Option<(u64, u64)> {
         let oldest = self.count - self.kept.len() as u64;
         let place = seen.max(oldest);

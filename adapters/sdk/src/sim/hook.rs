@@ -1,14 +1,14 @@
-//! [`Hook`]: what is posted about simulated jobs: `{"id": "...", "jobs": ["HANDLE", ...]}` under a shared secret. It must not
-//! show the secret.
+//! [`Hook`]: parses HTTP notifications about simulated jobs: `{"id": "...", "jobs": ["HANDLE", ...]}` with a
+//! shared secret. It must not show the secret.
 
 use serde::Deserialize;
 
 use crate::{Delivery, Hooks, JobHandle, Secret, Told, same_secret};
 
-/// The header that holds the secret.
+/// Header that contains the secret.
 const HEADER: &str = "x-sim-secret";
 
-/// Takes what is posted by whoever knows the secret.
+/// Parser that accepts requests with the right secret.
 pub(super) struct Hook {
     secret: Secret,
 }

@@ -1,5 +1,5 @@
-//! One simulated job. Everything about it follows from its target, what was done to it, and the moment at which it
-//! is looked at; it must not read a clock.
+//! One simulated job. Its state depends only on its target, the actions on it, and the current time, which
+//! the caller passes in. It must not read a clock.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use crate::{
     Taken,
 };
 
-/// The id of a job's only question.
+/// Id of a job's only question.
 const QUESTION: &str = "q1";
 
 pub(super) struct Job {
     pub(super) key: JobKey,
     target: Target,
-    /// From when on polls and searches find it.
+    /// Time from which polls and searches find the job.
     listed_at: Instant,
     phase: Phase,
     answers: Vec<Answer>,
 }
 
 enum Phase {
-    /// At work since a moment, with some work done before it.
+    /// Working since this time, with some work done before.
     Working { since: Instant, before: Duration, will_ask: bool },
     /// Waiting for the answer.
     Asking,
-    /// Over, after so much work.
+    /// Ended, after this amount of work.
     Ended { worked: Duration, how: End },
 }
 
@@ -42,19 +42,20 @@ enum End {
 }
 
 impl Job {
-    /// A job that begins now, and is listed after a while. It may have ended already: see [`Job::advance`].
+    /// Creates a job that starts now and is listed after `start_lag`. It may be due to end immediately: see
+    /// [`Job::advance`].
     pub(super) fn new(key: JobKey, target: Target, now: Instant, start_lag: Duration) -> Self {
         let will_ask = target.question.is_some();
         let phase = Phase::Working { since: now, before: Duration::ZERO, will_ask };
         Self { key, target, listed_at: now + start_lag, phase, answers: Vec::new() }
     }
 
-    /// True once polls and searches find it.
+    /// Returns true if polls and searches find the job.
     pub(super) fn is_listed(&self, now: Instant) -> bool {
         now >= self.listed_at
     }
 
-    /// True if a poll of it makes the adapter panic.
+    /// Returns true if a poll of this job makes the adapter panic.
     pub(super) fn panics_on_poll(&self) -> bool {
         self.target.panic_on_poll
     }
@@ -63,7 +64,7 @@ impl Job {
         Duration::from_millis(self.target.delay_ms)
     }
 
-    /// How much work is done when the question comes.
+    /// Returns how much work is done before the question.
     fn work_before_question(&self) -> Duration {
         match &self.target.question {
             Some(ask) if !ask.at_once => self.delay() / 2,
@@ -75,7 +76,8 @@ impl Job {
         if will_ask { self.work_before_question() } else { self.delay() }
     }
 
-    /// When something happens to the job by itself; `None` if nothing will, or not within the clock's range.
+    /// Returns the time of the next automatic change. Returns `None` if there is none, or if it exceeds the
+    /// clock's range.
     pub(super) fn due(&self) -> Option<Instant> {
         match self.phase {
             Phase::Working { since, before, will_ask } => {
@@ -85,7 +87,7 @@ impl Job {
         }
     }
 
-    /// Lets happen what is due by now; true if something did.
+    /// Applies a change that is due by now. Returns true if there was one.
     pub(super) fn advance(&mut self, now: Instant) -> bool {
         if self.due().is_none_or(|due| due > now) {
             return false;
@@ -118,7 +120,7 @@ impl Job {
         }
     }
 
-    /// Which part of `units` the work done so far makes.
+    /// Returns the share of `units` that the work so far has completed.
     fn share(&self, units: usize, now: Instant) -> usize {
         let delay = self.delay().as_nanos();
         if delay == 0 {
@@ -236,7 +238,7 @@ impl Job {
         Taken::Accepted
     }
 
-    /// Ends a job that has not ended in this state.
+    /// Ends the job in this state, unless it has already ended.
     pub(super) fn finish(&mut self, state: JobState, now: Instant) {
         if !self.has_ended() {
             let how = match state {
@@ -257,7 +259,8 @@ impl Job {
         log::end(&self.target.lines[..printed.min(all)], request)
     }
 
-    /// A file that the job left, if it has ended by itself and left one of that name.
+    /// Returns a file that the job left. Returns `None` if the job has not ended by itself, or left no file
+    /// with that name.
     pub(super) fn file(&self, name: &str) -> Option<&str> {
         match self.phase {
             Phase::Ended { how: End::AsTold, .. } => self.target.files.get(name).map(String::as_str),

@@ -1,8 +1,8 @@
-//! Which part of a job's lines a reader gets. Pure.
+//! Selects the part of a job's lines that a reader gets. Pure functions.
 
 use crate::{LogRequest, LogText};
 
-/// The end of `lines`, as the request wants it.
+/// Returns the end of `lines` that matches the request.
 pub(super) fn end(lines: &[String], request: &LogRequest) -> LogText {
     let lines = lines.iter().map(String::as_str);
     match &request.search {
@@ -14,7 +14,8 @@ pub(super) fn end(lines: &[String], request: &LogRequest) -> LogText {
     }
 }
 
-/// The last whole lines that fit into `max_bytes`; of a last line that does not fit alone, its end.
+/// Returns the last whole lines that fit into `max_bytes`. If the last line alone does not fit, returns its
+/// end.
 fn tail<'a>(lines: impl DoubleEndedIterator<Item = &'a str>, max_bytes: usize) -> LogText {
     let (mut kept, mut bytes, mut cut) = (Vec::new(), 0, false);
     for line in lines.rev() {

@@ -1,9 +1,11 @@
-//! A simulated engine, `kind = "sim"`: jobs that do nothing but take time, fail, ask or vanish as they are told.
+//! A simulated engine, `kind = "sim"`. Its jobs only take time, fail, ask or vanish, as their targets
+//! specify.
 //!
-//! It is for trying taskbridge out, for tests and for benchmarks, and it is always compiled in. [`SimEngine`] holds
-//! the jobs, in this process or, with [`serve`] and [`SimClient`], in one of its own; [`SimBackend`] is the
-//! [`crate::Backend`] in front of it; [`Sim`] is the adapter that a config names. It must not read the wall clock (all
-//! time is `tokio::time::Instant`, so paused time works), spawn, or keep more than its `remember` ended jobs.
+//! Use it for experiments, tests and benchmarks. It is always compiled in. [`SimEngine`] contains the jobs,
+//! in this process or, with [`serve`] and [`SimClient`], in another one. [`SimBackend`] is its
+//! [`crate::Backend`], and [`Sim`] is the adapter that a config names. It must not read the wall clock,
+//! spawn, or keep more than `remember` ended jobs. All times are `tokio::time::Instant`, so that paused time
+//! works.
 
 mod adapter;
 mod backend;

@@ -1,12 +1,11 @@
-//! What can be asked of the simulated engine and what it replies: the same for a caller in this process and for one
-//! on the wire. Plain data.
+//! Requests to the simulated engine and its replies, for callers in this process and on the wire. Plain data.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Operation, Target};
 use crate::{Answer, DiscoveredTool, JobHandle, JobKey, LogRequest, LogText, Observation, Started, Taken};
 
-/// One request to the engine.
+/// A request to the engine.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(super) enum Request {
@@ -21,7 +20,7 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// Which faults can happen to it.
+    /// Returns the kind of request, which determines its faults.
     pub(super) fn operation(&self) -> Operation {
         match self {
             Request::Start { .. } => Operation::Start,
@@ -34,7 +33,7 @@ impl Request {
         }
     }
 
-    /// The jobs that it names.
+    /// Returns the jobs that the request names.
     pub(super) fn handles(&self) -> &[JobHandle] {
         match self {
             Request::Start { .. } | Request::Find { .. } | Request::Discover => &[],
@@ -47,7 +46,7 @@ impl Request {
     }
 }
 
-/// The engine's reply.
+/// A reply of the engine.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
@@ -59,6 +58,6 @@ pub(super) enum Reply {
     Log(LogText),
     File(Option<String>),
     Discovered(Vec<DiscoveredTool>),
-    /// What the adapter panics over.
+    /// Makes the adapter panic.
     Panic,
 }

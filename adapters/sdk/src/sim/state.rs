@@ -1,5 +1,5 @@
-//! The simulated engine's table of jobs. It is handed the moment at which it is used, and must not wait, read a
-//! clock, or know of faults.
+//! The simulated engine's table of jobs. Callers pass in the current time. This module must not wait, read a
+//! clock, or know about faults.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
@@ -18,30 +18,30 @@ use crate::{DiscoveredTool, Error, JobHandle, JobKey, JobState, Observation, Res
 pub(super) struct State {
     pub(super) mode: Mode,
     remember: usize,
-    /// How long a new job is hidden from polls, searches and cancellations.
+    /// How long polls, searches and cancellations do not find a new job.
     start_lag: Duration,
-    /// Boxed, so that the table's spare room costs little.
+    /// Boxed, so that unused capacity of the table costs little memory.
     jobs: HashMap<u64, Box<Job>>,
-    /// The jobs of each key, oldest first; a key that still has none is not here.
+    /// Jobs of each key, oldest first. A key without jobs has no entry.
     by_key: HashMap<JobKey, Vec<u64>>,
-    /// The jobs that have ended, oldest end first.
+    /// Ended jobs, ordered by their end, earliest first.
     ended: VecDeque<u64>,
     due: BTreeMap<(Instant, u64), Due>,
     pub(super) hints: Hints,
-    /// What could be run, by name.
+    /// Tools for discovery, by name.
     offers: BTreeMap<String, DiscoveredTool>,
     numbers: u64,
     total_starts: u64,
     journal: Option<File>,
 }
 
-/// What happens by itself at some moment.
+/// An automatic change at some time.
 enum Due {
     Job,
     Arrival(Box<Arrival>),
 }
 
-/// A start request that is still on its way.
+/// A start request that is still in flight.
 struct Arrival {
     key: JobKey,
     target: Target,
@@ -74,7 +74,7 @@ impl State {
         self.offers = tools.into_iter().map(|tool| (tool.name.clone(), tool)).collect();
     }
 
-    /// Lets happen all that is due by now, in the order of its moments.
+    /// Applies all changes that are due by now, in the order of their times.
     pub(super) fn settle(&mut self, now: Instant) {
         while let Some(entry) = self.due.first_entry()
             && entry.key().0 <= now
@@ -82,7 +82,7 @@ impl State {
             let ((moment, number), due) = entry.remove_entry();
             match due {
                 Due::Job => self.advance(number, moment),
-                // Nobody waits for the reply of a late request.
+                // No caller waits for the reply to a late request.
                 Due::Arrival(late) => drop(self.start(moment, late.key, late.target, late.may_exist)),
             }
         }
@@ -93,7 +93,7 @@ impl State {
         self.due.first_key_value().map(|((moment, _), _)| *moment)
     }
 
-    /// Does what a request asks for.
+    /// Executes a request.
     pub(super) fn perform(&mut self, now: Instant, request: Request) -> Result<Reply> {
         Ok(match request {
             Request::Start { key, target, may_exist } => {
@@ -142,7 +142,8 @@ impl State {
             return Err(Error::rejected(target.text.as_deref().unwrap_or("the engine refuses this job")));
         }
         match self.mode {
-            // A keyed engine knows a key for as long as it knows that there was a job, even a forgotten one.
+            // A keyed engine knows a key as long as it remembers that there was a job, even if the job itself
+            // was forgotten.
             Mode::Keyed => {
                 if let Some(number) = self.by_key.get(&key).and_then(|numbers| numbers.first()) {
                     return Ok(self.started(*number, now));
@@ -161,7 +162,7 @@ impl State {
     fn accept(&mut self, now: Instant, key: JobKey, target: Target) -> Result<Started> {
         let number = self.numbers;
         if let Some(journal) = &mut self.journal {
-            // As JSON, so that no text can look like two lines.
+            // Written as JSON, so that no text can look like two lines.
             let text = json!(target.text.as_deref().unwrap_or_default());
             let line = format!("{key} {} {text}\n", handle(number, &key));
             journal.write_all(line.as_bytes()).map_err(|e| {
@@ -185,7 +186,7 @@ impl State {
         Ok(self.started(number, now))
     }
 
-    /// Has a start request arrive at a later moment.
+    /// Schedules a start request that arrives at a later time.
     pub(super) fn start_later(&mut self, moment: Instant, request: Request) {
         if let Request::Start { key, target, may_exist } = request {
             let arrival = Arrival { key, target, may_exist };
@@ -210,7 +211,7 @@ impl State {
         }
     }
 
-    /// Does something to a known job and keeps the schedule and the list of ended jobs true.
+    /// Applies an action to a known job, and updates the schedule and the list of ended jobs.
     fn change<T>(&mut self, handle: &JobHandle, now: Instant, act: impl FnOnce(&mut Job) -> T) -> Option<T> {
         let number = self.number(handle)?;
         let job = self.jobs.get_mut(&number)?;
@@ -229,7 +230,7 @@ impl State {
             self.ended.push_back(number);
             self.hints.push(number);
         }
-        // An answer can leave no work to be done.
+        // After an answer, the job may have no work left.
         self.settle(now);
         Some(done)
     }
@@ -242,7 +243,7 @@ impl State {
         self.change(handle, now, |job| job.forget(now));
     }
 
-    /// Drops the oldest ended jobs beyond `remember`, and what was known of their keys.
+    /// Removes the oldest ended jobs beyond `remember`, and the entries of their keys.
     fn evict(&mut self) {
         while self.ended.len() > self.remember {
             let Some(number) = self.ended.pop_front() else { return };
@@ -311,7 +312,7 @@ impl State {
         self.ended.len()
     }
 
-    /// The next hint for a caller who has seen so many, and how many it has then seen.
+    /// Returns the next hint after the first `seen` ones, and the new value of `seen`.
     pub(super) fn hint_after(&self, mut seen: u64) -> (Option<JobHandle>, u64) {
         while let Some((number, now_seen)) = self.hints.after(seen) {
             seen = now_seen;
@@ -323,7 +324,8 @@ impl State {
     }
 }
 
-/// A job's name: its number in this engine, and its key, so that a name never fits a job of another engine.
+/// Returns the handle of a job. It consists of the job's number in this engine and its key, so that it never
+/// matches a job of another engine.
 fn handle(number: u64, key: &JobKey) -> JobHandle {
     JobHandle::new(format!("{number}.{key}"))
 }

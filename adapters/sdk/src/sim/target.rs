@@ -1,4 +1,4 @@
-//! [`Target`]: what a simulated job is told to do. It must not know how the engine carries it out.
+//! [`Target`]: the behaviour of a simulated job. It must not know how the engine implements it.
 
 use std::collections::BTreeMap;
 
@@ -9,32 +9,34 @@ use serde_json::{Map, Value, json};
 
 use crate::{Error, Problem, Result};
 
-/// How a simulated job behaves. An argument of the call that has the name of one of these fields overrides it;
-/// other arguments, and files, are ignored.
+/// Behaviour of a simulated job. An argument of the call with the same name overrides a field. Other
+/// arguments, and files, are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Target {
-    /// How long the job works, in milliseconds. A job of 0 that asks nothing has ended when its start returns.
+    /// How long the job works, in milliseconds. A job with 0 and no question has ended when its start
+    /// returns.
     pub delay_ms: u64,
-    /// In how many units it reports its progress. Absent: it reports none.
+    /// Number of units in which it reports progress. Absent: it reports none.
     pub steps: Option<u32>,
-    /// How it ends.
+    /// How the job ends.
     pub outcome: Outcome,
-    /// What its output says, and for a failure or a refusal the reason.
+    /// Text of its output; for a failure or a refusal, the reason.
     pub text: Option<String>,
-    /// The output as data: any JSON value.
+    /// Output as data: any JSON value.
     pub structured: Option<Value>,
-    /// What it asks. While it waits for the answer it does not work.
+    /// Question that the job asks. It does not work while it waits for the answer.
     pub question: Option<Box<Ask>>,
-    /// True: a request to cancel is accepted and has no effect.
+    /// True: a request to cancel is accepted but has no effect.
     pub ignore_cancel: bool,
-    /// True: the adapter panics at every poll of this job, ended or not, and of all jobs that are polled with it.
+    /// True: the adapter panics at every poll of this job, even after its end, and of jobs that are polled
+    /// together with it.
     pub panic_on_poll: bool,
-    /// The lines it prints, spread evenly over its work.
+    /// Lines that it prints, spread evenly over its work.
     pub lines: Vec<String>,
-    /// What it says, as notes of the level `info`, spread evenly over its work.
+    /// Notes of level `info`, spread evenly over its work.
     pub notes: Vec<String>,
-    /// The text files it leaves when it succeeds or fails: relative path to content.
+    /// Text files that it leaves when it succeeds or fails: relative path to content.
     pub files: BTreeMap<String, String>,
 }
 
@@ -47,35 +49,36 @@ pub enum Outcome {
     Succeed,
     /// It runs and fails.
     Fail,
-    /// The engine forgets it when its time is over, so nobody learns how it ended.
+    /// The engine forgets the job at its end, so that its result is unknown.
     Gone,
     /// The engine refuses to start it.
     Refuse,
 }
 
-/// A question of a simulated job. An answer lets the job go on, and its output tells the answer; a "no" makes it fail.
+/// Question of a simulated job. After an answer the job continues, and its output contains the answer. If the
+/// question is declined, the job fails.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ask {
-    /// What to ask, for a person to read.
+    /// Text of the question, for a person to read.
     pub message: String,
-    /// A form to be filled in: a flat JSON Schema object. Where nothing is named that is wanted: a form without fields,
-    /// to be accepted or declined.
+    /// Form to fill in: a flat JSON Schema object. If no kind of answer is set, the form has no fields and
+    /// can only be accepted or declined.
     #[serde(default)]
     pub schema: Option<Value>,
-    /// A page to be visited.
+    /// Page to visit.
     #[serde(default)]
     pub url: Option<String>,
-    /// What the client's model is to go on with: the parameters of `sampling/createMessage`.
+    /// Request for the client's model: the parameters of `sampling/createMessage`.
     #[serde(default)]
     pub sampling: Option<Map<String, Value>>,
-    /// True: the client's roots are wanted.
+    /// True: asks for the client's roots.
     #[serde(default)]
     pub roots: bool,
-    /// True: asked at once. False: asked when half of `delay_ms` is over.
+    /// True: asks at the start. False: asks after half of `delay_ms`.
     #[serde(default)]
     pub at_once: bool,
-    /// How often it is asked, each time under the same id, as the gates of some engines are.
+    /// How many times it asks, each time with the same id, like the approval gates of some engines.
     #[serde(default = "once")]
     pub times: u32,
 }
@@ -85,7 +88,7 @@ fn once() -> u32 {
 }
 
 impl Ask {
-    /// What is wanted.
+    /// Returns the kind of answer that is requested.
     pub(super) fn wanted(&self) -> crate::Ask {
         match self {
             Ask { url: Some(url), .. } => crate::Ask::Url(url.clone()),
@@ -110,10 +113,10 @@ impl Ask {
 }
 
 impl Target {
-    /// The job that a target and a call's arguments describe together.
+    /// Combines a target with the arguments of a call.
     ///
     /// # Errors
-    /// `Rejected`, naming the field or argument, if one does not fit.
+    /// Returns `Rejected` with the name of the field or argument that is not valid.
     pub fn of_call(target: &Value, arguments: &Value) -> Result<Self> {
         let mut job = Target::deserialize(target).map_err(|e| Error::rejected(format!("target: {e}")))?;
         for (name, value) in arguments.as_object().into_iter().flatten() {
@@ -143,7 +146,7 @@ impl Target {
         Ok(())
     }
 
-    /// What the shape cannot say and is wrong all the same.
+    /// Returns the errors that the type cannot exclude.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         if let Some((field, message)) = self.question.as_ref().and_then(|ask| ask.problem()) {

@@ -1,4 +1,5 @@
-//! The simulated engine's wire: one JSON object per line each way over TCP, one reply to each request, in order.
+//! Wire protocol of the simulated engine: one JSON object per line in each direction over TCP, with one reply
+//! per request, in order.
 //!
 //! ```text
 //! -> {"request":{"do":"start","key":"tb-...","target":{"delay_ms":50,...},"may_exist":false}}
@@ -9,7 +10,7 @@
 //! <- {"counts":{"mode":"keyed","running":1,"total_starts":1,"starts":1}}
 //! ```
 //!
-//! A reply that is lost is a connection that closes. There is no authentication: it is for loopback only.
+//! A lost reply closes the connection. There is no authentication: use it on loopback only.
 
 use std::io;
 
@@ -23,19 +24,19 @@ use super::request::{Reply, Request};
 use super::{Fault, Mode, Operation, SimEngine};
 use crate::{DiscoveredTool, Error, ErrorKind, JobKey};
 
-/// The longest line that is read, in bytes.
+/// Maximum length of a line, in bytes.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// How many connections are served at once; others wait to be accepted.
+/// Maximum number of open connections. Further clients wait until they are accepted.
 const CONNECTIONS: usize = 512;
 
-/// What a caller sends.
+/// Message of a client.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Message {
-    /// A request of a backend, which faults can befall.
+    /// Request of a backend. Faults apply to it.
     Request(Request),
-    /// A test's look at the engine, past all faults.
+    /// Direct access of a test to the engine. Faults do not apply to it.
     Control(Control),
 }
 
@@ -48,7 +49,7 @@ pub(super) enum Control {
     Offer { tools: Vec<DiscoveredTool> },
 }
 
-/// What the engine sends back.
+/// Message of the engine.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Told {
@@ -57,31 +58,31 @@ pub(super) enum Told {
     Counts(Counts),
 }
 
-/// What a [`super::SimClient`] can learn of an engine.
+/// Counters of an engine, as a [`super::SimClient`] reads them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// How the engine treats a key that it knows.
+    /// How the engine handles a key that it knows.
     pub mode: Mode,
     /// How many jobs have not ended.
     pub running: usize,
-    /// How many jobs were ever accepted.
+    /// How many jobs were accepted in total.
     pub total_starts: u64,
-    /// How many of the remembered ones were accepted under the key that was asked about.
+    /// How many of the remembered jobs were accepted under the requested key.
     pub starts: usize,
 }
 
-/// Serves an engine to all who connect. It returns only when the listener fails.
+/// Serves an engine to all clients. It returns only if the listener fails.
 pub async fn serve(listener: TcpListener, engine: SimEngine) -> io::Error {
     let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
                 Ok((stream, _)) => connections.push(converse(stream, engine.clone())),
-                // The caller gave up before it was accepted.
+                // The client gave up before it was accepted.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(e) => return e,
             },
-            // However a conversation ends, it is the caller who notices.
+            // The client notices how its connection ended.
             Some(_) = connections.next(), if !connections.is_empty() => {}
         }
     }
@@ -128,7 +129,7 @@ fn obey(engine: &SimEngine, control: Control) -> Told {
 }
 
 impl Told {
-    /// The error that was told, as if it had happened here.
+    /// Converts the message into the reply of a backend request. Returns `None` for counters.
     pub(super) fn into_reply(self) -> Option<crate::Result<Reply>> {
         match self {
             Told::Reply(reply) => Some(Ok(reply)),

@@ -1,4 +1,4 @@
-//! The bullets on the abilities that only read: [`crate::Logs`], [`crate::Artifacts`], [`crate::Wakeups`].
+//! Tests for the read-only abilities: [`crate::Logs`], [`crate::Artifacts`], [`crate::Wakeups`].
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::{Fixture, Leaving, Printing, ended, made, offered, output, start, until_ended, wait};
 use crate::{Backend, ErrorKind, JobHandle, LogRequest, LogText};
 
-/// The backend offers what its fixture claims, and nothing else.
+/// Checks that the backend offers exactly the abilities that its fixture claims.
 pub async fn abilities_are_as_claimed<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     offered(F::CLAIMS.questions, backend.questions(), "questions");
@@ -27,7 +27,7 @@ struct Printed {
 }
 
 impl Printed {
-    /// `None` if the backend offers no logs, as claimed.
+    /// Runs the job of `prints`. Returns `None` if the fixture claims no logs.
     async fn by<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
         offered(F::CLAIMS.logs, backend.logs(), "logs");
@@ -36,7 +36,7 @@ impl Printed {
         let (handle, seen) = ended(fixture, &*backend, &job).await;
         output(&seen.state);
         let printed = Self { backend, handle, lines };
-        // Engines may take a while to hand over what was printed last.
+        // Some engines need a while to deliver the last lines.
         let last = &printed.lines[printed.lines.len() - 1];
         wait(fixture, "the last line is in the log", async || {
             printed.tail(64 * 1024, None).await.text.trim_end().ends_with(last).then_some(())
@@ -54,7 +54,7 @@ impl Printed {
     }
 }
 
-/// The end of a log is what the job printed.
+/// Checks that the end of a log contains what the job printed.
 pub async fn log_holds_what_was_printed<F: Fixture>(fixture: &F) {
     let Some(printed) = Printed::by(fixture).await else { return };
     let log = printed.tail(64 * 1024, None).await;
@@ -66,7 +66,8 @@ pub async fn log_holds_what_was_printed<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A tail has at most the bytes asked for, cut at line starts, and says that something was left out.
+/// Checks that a tail has at most the requested bytes, is cut at a line start, and reports that text was left
+/// out.
 pub async fn log_is_bounded_and_says_so<F: Fixture>(fixture: &F) {
     let Some(printed) = Printed::by(fixture).await else { return };
     let whole = printed.tail(64 * 1024, None).await.text;
@@ -78,7 +79,7 @@ pub async fn log_is_bounded_and_says_so<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A search keeps the lines that hold the words, in upper or lower case.
+/// Checks that a search keeps only the lines that contain the text, regardless of case.
 pub async fn log_search_keeps_the_lines_that_match<F: Fixture>(fixture: &F) {
     let Some(printed) = Printed::by(fixture).await else { return };
     for line in &printed.lines {
@@ -102,7 +103,7 @@ struct Left {
 }
 
 impl Left {
-    /// `None` if the backend offers no artifacts, as claimed.
+    /// Runs the job of `leaves`. Returns `None` if the fixture claims no artifacts.
     async fn by<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
         offered(F::CLAIMS.artifacts, backend.artifacts(), "artifacts");
@@ -125,21 +126,21 @@ impl Left {
     }
 }
 
-/// An artifact that the output names is read whole, up to exactly `max_bytes`.
+/// Checks that an artifact named in the output is read completely, up to exactly `max_bytes`.
 pub async fn artifact_is_read_whole<F: Fixture>(fixture: &F) {
     let Some(left) = Left::by(fixture).await else { return };
     let read = left.read(&left.name, left.size()).await.expect("the artifact can be read");
     assert_eq!(read.as_ref(), Some(&left.bytes));
 }
 
-/// An artifact that the job did not leave is `None`.
+/// Checks that an artifact that the job did not leave is `None`.
 pub async fn artifact_of_no_such_name_is_none<F: Fixture>(fixture: &F) {
     let Some(left) = Left::by(fixture).await else { return };
     let read = left.read("no-such-artifact", 1024).await.expect("a name that is not there is no error");
     assert_eq!(read, None);
 }
 
-/// An artifact that is larger than allowed is `Rejected`, and the message names its size.
+/// Checks that an artifact larger than the limit is `Rejected`, and that the message contains its size.
 pub async fn artifact_that_is_too_large_is_rejected_with_its_size<F: Fixture>(fixture: &F) {
     let Some(left) = Left::by(fixture).await else { return };
     let error = left.read(&left.name, left.size() - 1).await.expect_err("it is larger than allowed");
@@ -147,7 +148,7 @@ pub async fn artifact_that_is_too_large_is_rejected_with_its_size<F: Fixture>(fi
     assert!(error.to_string().contains(&left.size().to_string()), "{error} does not name the size");
 }
 
-/// A name can never lead outside of what the job left.
+/// Checks that a name never leads outside the files that the job left.
 pub async fn artifact_name_leads_nowhere_else<F: Fixture>(fixture: &F) {
     let Some(left) = Left::by(fixture).await else { return };
     let up = "../".repeat(12);
@@ -171,7 +172,7 @@ pub async fn artifact_name_leads_nowhere_else<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A hint names a job that changed. Any hint may be lost, but not all of them.
+/// Checks that a hint names the job that changed. Any hint may be lost, but not all of them.
 pub async fn wakeup_names_the_job_that_ended<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     let Some(wakeups) = offered(F::CLAIMS.wakeups, backend.wakeups(), "wakeups") else { return };

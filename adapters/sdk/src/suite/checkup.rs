@@ -1,11 +1,11 @@
-//! The bullets on [`crate::Checkup`].
+//! Tests for [`crate::Checkup`].
 
 use serde_json::Value;
 
 use super::{Fixture, Trouble, cancel_and_wait, made, offered, start};
 use crate::{Backend, Finding, ToolTarget, Verdict};
 
-/// What the backend finds with a tool of this target. `None` if it offers no check-up, as claimed.
+/// Returns the findings for a tool with this target. Returns `None` if the fixture claims no self-check.
 async fn look_over<F: Fixture>(backend: &dyn Backend, tool: &str, target: Value) -> Option<Vec<Finding>> {
     let checkup = offered(F::CLAIMS.checkup, backend.checkup(), "a check-up")?;
     Some(checkup.check_up(&[ToolTarget { tool: tool.to_owned(), target }]).await)
@@ -17,7 +17,7 @@ fn assert_mendable(found: &[Finding]) {
     }
 }
 
-/// Where all is right, that is told, and nothing is a fault.
+/// Checks that successful checks are reported, and that nothing is a fault if everything is right.
 pub async fn checkup_tells_what_is_right<F: Fixture>(fixture: &F) {
     let (backend, (job, _)) = (fixture.backend(), fixture.succeeds());
     let Some(found) = look_over::<F>(&*backend, "a_good_tool", job.target).await else { return };
@@ -25,7 +25,7 @@ pub async fn checkup_tells_what_is_right<F: Fixture>(fixture: &F) {
     assert!(found.iter().all(|finding| finding.verdict != Verdict::Fault), "{found:?}");
 }
 
-/// A check-up starts nothing, and leaves what runs alone.
+/// Checks that a self-check starts nothing and does not touch running jobs.
 pub async fn checkup_changes_nothing<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     let job = fixture.runs_long();
@@ -38,7 +38,7 @@ pub async fn checkup_changes_nothing<F: Fixture>(fixture: &F) {
     cancel_and_wait(fixture, &*backend, &handle).await;
 }
 
-/// A tool whose target the engine does not have is named in a fault, with how to mend it.
+/// Checks that a fault names the tool whose target does not exist in the engine, and explains how to fix it.
 pub async fn checkup_names_the_tool_whose_target_is_missing<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     let Some(target) = made(F::CLAIMS.checkup, fixture.missing(), "missing") else { return };
@@ -51,7 +51,7 @@ pub async fn checkup_names_the_tool_whose_target_is_missing<F: Fixture>(fixture:
     assert_mendable(&found);
 }
 
-/// An engine that cannot be reached is a fault that is told, with how to mend it.
+/// Checks that an unreachable engine is a fault that explains how to fix it.
 pub async fn checkup_of_an_engine_that_is_away_is_a_fault<F: Fixture>(fixture: &F) {
     if !F::CLAIMS.troubles.contains(&Trouble::CheckupUnavailable) {
         return;

@@ -1,24 +1,24 @@
-//! The bullets on [`crate::Discovery`].
+//! Tests for [`crate::Discovery`].
 
 use std::sync::Arc;
 
 use super::{Fixture, Offering, Trouble, ended, job, made, offered, output, wait};
 use crate::{Backend, DiscoveredTool, ErrorKind};
 
-/// A backend whose engine holds something that can be discovered.
+/// A backend whose engine contains something that can be discovered.
 struct Offered {
     backend: Arc<dyn Backend>,
     offering: Offering,
 }
 
 impl Offered {
-    /// `None` if the backend offers no discovery, as claimed.
+    /// Creates something to discover. Returns `None` if the fixture claims no discovery.
     async fn by<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
         offered(F::CLAIMS.discovery, backend.discovery(), "discovery");
         let offering = made(F::CLAIMS.discovery, fixture.offers().await, "offers")?;
         let offered = Self { backend, offering };
-        // Engines may take a while to list what is new.
+        // Some engines need a while to list something new.
         wait(fixture, "the tool is discovered", async || offered.find().await.map(drop)).await;
         Some(offered)
     }
@@ -38,7 +38,7 @@ impl Offered {
     }
 }
 
-/// A discovered tool runs what it says, with arguments as its schema wants them.
+/// Checks that a discovered tool works as described, with arguments that are valid against its schema.
 pub async fn discovered_tool_is_called_as_it_says<F: Fixture>(fixture: &F) {
     let Some(offered) = Offered::by(fixture).await else { return };
     let tool = offered.find().await.expect("it was discovered before");
@@ -49,8 +49,8 @@ pub async fn discovered_tool_is_called_as_it_says<F: Fixture>(fixture: &F) {
     assert!(said.contains(text.as_str()), "{text:?} is not in {said}");
 }
 
-/// No two tools have the same name, each name can be one, and what is there before and after something else came has
-/// the same name.
+/// Checks that all tool names are valid and unique, and that an added tool does not change the name of an
+/// existing one.
 pub async fn discovered_names_are_unique_and_stay<F: Fixture>(fixture: &F) {
     let Some(offered) = Offered::by(fixture).await else { return };
     let before = offered.find().await.expect("it was discovered before");
@@ -65,14 +65,14 @@ pub async fn discovered_names_are_unique_and_stay<F: Fixture>(fixture: &F) {
     assert!(names.is_sorted_by(|one, next| one < next), "a name is there twice: {names:?}");
 }
 
-/// What the engine has no more is not discovered.
+/// Checks that the list does not contain what the engine no longer has.
 pub async fn discovered_tool_that_is_gone_is_left_out<F: Fixture>(fixture: &F) {
     let Some(offered) = Offered::by(fixture).await else { return };
     fixture.withdraws(&offered.offering.tool).await;
     wait(fixture, "the tool is gone", async || offered.find().await.is_none().then_some(())).await;
 }
 
-/// A fault is an error, and never no tools or fewer.
+/// Checks that a fault is an error, and never an empty or shorter list of tools.
 pub async fn fault_of_a_discovery_is_an_error<F: Fixture>(fixture: &F) {
     if !F::CLAIMS.troubles.contains(&Trouble::DiscoveryUnavailable) {
         return;

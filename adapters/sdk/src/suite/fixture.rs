@@ -1,5 +1,5 @@
-//! [`Fixture`]: what the suite has to be given to try a backend. It must not hold defaults that hide a missing
-//! ability: what is absent is claimed to be.
+//! [`Fixture`]: what the suite needs to test a backend. It must not have defaults that hide a missing
+//! ability: the fixture must claim each ability as present or absent.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -11,99 +11,102 @@ use serde_json::{Map, Value};
 
 use crate::{Backend, JobHandle, JobKey, JobSpec, Level};
 
-/// A backend to be tried, and jobs to try it with. Each test makes its own.
+/// A backend under test, and the jobs to test it with. Each test creates its own fixture.
 ///
-/// Every call that gives a job gives a new one, under a key of its own ([`job`] makes one).
+/// Every call that returns a job returns a new one with its own key ([`job`] creates one).
 #[async_trait]
 pub trait Fixture: Send + Sync {
-    /// What the backend and the fixture can do. Every claim is checked.
+    /// What the backend and the fixture can do. The suite checks every claim.
     const CLAIMS: Claims;
 
-    /// The backend, connected.
+    /// Returns the connected backend.
     fn backend(&self) -> Arc<dyn Backend>;
 
-    /// A job that succeeds soon, and a text that its output then holds.
+    /// Returns a job that succeeds soon, and a text that its output contains.
     fn succeeds(&self) -> (JobSpec, String);
 
-    /// A job that soon runs and fails.
+    /// Returns a job that soon runs and fails.
     fn fails(&self) -> JobSpec;
 
-    /// A job that runs until it is cancelled, and ends as cancelled then. It should end by itself some time after
-    /// [`Fixture::patience`], because a test that fails leaves it running.
+    /// Returns a job that runs until it is cancelled, and then ends as cancelled. It should end by itself
+    /// some time after [`Fixture::patience`], because a failed test leaves it running.
     fn runs_long(&self) -> JobSpec;
 
-    /// A well-formed handle of no job.
+    /// Returns a well-formed handle that belongs to no job.
     fn unknown(&self) -> JobHandle;
 
-    /// A job that asks one question, if `questions` is claimed.
+    /// Returns a job that asks one question, if `questions` is claimed.
     fn asks(&self) -> Option<Asking> {
         None
     }
 
-    /// A job that prints lines and succeeds, if `logs` is claimed.
+    /// Returns a job that prints lines and succeeds, if `logs` is claimed.
     fn prints(&self) -> Option<Printing> {
         None
     }
 
-    /// A job that says something while it runs and succeeds, if `notes` is claimed.
+    /// Returns a job that emits notes while it runs and succeeds, if `notes` is claimed.
     fn says(&self) -> Option<Saying> {
         None
     }
 
-    /// A job that leaves a file and succeeds, if `artifacts` is claimed.
+    /// Returns a job that leaves a file and succeeds, if `artifacts` is claimed.
     fn leaves(&self) -> Option<Leaving> {
         None
     }
 
-    /// A job that the engine refuses to start, if `refuses` is claimed.
+    /// Returns a job that the engine refuses to start, if `refuses` is claimed.
     fn refused(&self) -> Option<Refusal> {
         None
     }
 
-    /// Has the engine hold something that can be run and discovered, if `discovery` is claimed: each call another one.
+    /// Adds something to the engine that can be discovered and run, if `discovery` is claimed. Each call adds
+    /// a different one.
     async fn offers(&self) -> Option<Offering> {
         None
     }
 
-    /// Takes out of the engine what `offers` put there and this tool runs. Called only if `discovery` is claimed.
+    /// Removes what `offers` added to the engine for this tool. Called only if `discovery` is claimed.
     async fn withdraws(&self, _tool: &str) {
         panic!("`discovery` is claimed, so the fixture must override `withdraws`");
     }
 
-    /// A target of something that the engine does not have, if `checkup` is claimed.
+    /// Returns a target that does not exist in the engine, if `checkup` is claimed.
     fn missing(&self) -> Option<Value> {
         None
     }
 
-    /// What the engine would post about this job that changed, if `hooks` is claimed.
+    /// Returns the request that the engine would post about a change of this job, if `hooks` is claimed.
     fn posts(&self, _handle: &JobHandle) -> Option<Posted> {
         None
     }
 
-    /// How many jobs the engine has really started under this key. Called only if `counts_starts` is claimed.
+    /// Returns how many jobs the engine has actually started under this key. Called only if `counts_starts`
+    /// is claimed.
     async fn starts(&self, _key: &JobKey) -> usize {
         panic!("`counts_starts` is claimed, so the fixture must override `starts`");
     }
 
-    /// Has this trouble befall the next request of its kind. Called only for those in `troubles`.
+    /// Injects a fault into the next request of its kind. Called only for faults that are listed in
+    /// `troubles`.
     async fn make(&self, trouble: Trouble) {
         panic!("{trouble:?} is claimed, so the fixture must override `make`");
     }
 
-    /// How long anything may take that should happen soon.
+    /// Returns the timeout for everything that should happen soon.
     fn patience(&self) -> Duration {
         Duration::from_secs(30)
     }
 }
 
-/// What a backend and its fixture can do. All is to be said, so that nothing is absent by oversight.
+/// Abilities of a backend and its fixture. Every field is required, so that nothing is absent by oversight.
 #[derive(Clone, Copy, Debug)]
 pub struct Claims {
-    /// What a start does whose key may already have a job.
+    /// Behaviour of a start whose key may already have a job.
     pub repeat: Repeat,
     /// The backend offers `Questions`.
     pub questions: bool,
-    /// The backend's looks hold what jobs say ([`crate::Observation::notes`]).
+    /// The backend's observations contain the notes of jobs ([`crate::Observation::notes`]).
     pub notes: bool,
     /// The backend offers `Logs`.
     pub logs: bool,
@@ -119,42 +122,42 @@ pub struct Claims {
     pub hooks: bool,
     /// The fixture has a job that the engine refuses.
     pub refuses: bool,
-    /// The fixture can count what the engine started.
+    /// The fixture can count the jobs that the engine started.
     pub counts_starts: bool,
-    /// The troubles that the fixture can make.
+    /// Faults that the fixture can inject.
     pub troubles: &'static [Trouble],
 }
 
-/// What a start does whose key may already have a job.
+/// Behaviour of a start whose key may already have a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
     /// It returns that job or starts the first one: the engine has a key or a fence.
     SameJob,
-    /// It looks for that job and is `Uncertain` when it does not find one.
+    /// It searches for that job, and returns `Uncertain` if it does not find one.
     OnlyLooks,
 }
 
-/// Something that goes wrong between the backend and its engine.
+/// A fault between the backend and its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The next start is accepted and its reply is lost.
+    /// The engine accepts the next start, and its reply is lost.
     StartReplyLost,
     /// The next start cannot reach the engine, or the engine cannot serve it.
     StartUnavailable,
-    /// The engine asks for patience at the next start.
+    /// The engine rate limits the next start.
     StartLimited,
-    /// The next look cannot reach the engine, or the engine cannot serve it.
+    /// The next poll cannot reach the engine, or the engine cannot serve it.
     LookUnavailable,
-    /// At the next look the engine does not know the job, because its reads lag behind its starts.
+    /// At the next poll the engine does not know the job, because its reads lag behind its starts.
     JobUnlisted,
     /// The next discovery cannot reach the engine, or the engine cannot serve it.
     DiscoveryUnavailable,
-    /// The next check-up cannot reach the engine, or the engine cannot serve it.
+    /// The next self-check cannot reach the engine, or the engine cannot serve it.
     CheckupUnavailable,
 }
 
 impl Trouble {
-    /// Every one of them, for a fixture that can make them all.
+    /// All faults, for a fixture that can inject every one.
     pub const ALL: [Self; 7] = [
         Self::StartReplyLost,
         Self::StartUnavailable,
@@ -166,28 +169,29 @@ impl Trouble {
     ];
 }
 
-/// A job that asks.
+/// A job that asks a question.
 pub struct Asking {
-    /// It asks one question, waits, and succeeds after it was answered.
+    /// It asks one question, waits, and succeeds after the answer.
     pub job: JobSpec,
-    /// An answer that fits the question's form.
+    /// A valid answer to the question.
     pub answer: Map<String, Value>,
 }
 
-/// A job that prints.
+/// A job that prints lines.
 pub struct Printing {
     /// It prints the lines and succeeds.
     pub job: JobSpec,
-    /// At least three different lines of ASCII letters and spaces, none within another. The job's log ends with
-    /// them; it may hold more before them, and each line may begin with more, such as the time.
+    /// At least three different lines of ASCII letters and spaces. No line contains another. The job's log
+    /// ends with these lines. It may contain more text before them, and each line may have a prefix, such as
+    /// the time.
     pub lines: Vec<String>,
 }
 
-/// A job that says something.
+/// A job that emits notes.
 pub struct Saying {
-    /// It says these things, one after the other, and succeeds.
+    /// It emits these notes one after the other, and succeeds.
     pub job: JobSpec,
-    /// At least two and at most eight, all different.
+    /// At least two and at most eight notes, all different.
     pub notes: Vec<(Level, Value)>,
 }
 
@@ -195,49 +199,49 @@ pub struct Saying {
 pub struct Leaving {
     /// It leaves the file and succeeds.
     pub job: JobSpec,
-    /// The file's name within the job.
+    /// Name of the file within the job.
     pub name: String,
-    /// What the file holds: more than one byte.
+    /// Content of the file: more than one byte.
     pub bytes: Vec<u8>,
 }
 
 /// Something in the engine that is discovered as a tool.
 pub struct Offering {
-    /// The tool's name.
+    /// Name of the tool.
     pub tool: String,
-    /// Arguments that fit the tool. With them its job succeeds soon.
+    /// Valid arguments for the tool. With them, its job succeeds soon.
     pub arguments: Value,
-    /// A text that the job's output then holds.
+    /// A text that the output of the job contains.
     pub text: String,
 }
 
-/// What an engine posts.
+/// HTTP request that an engine posts.
 pub struct Posted {
-    /// The headers, with their names in lower case.
+    /// Headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// Body.
     pub body: Vec<u8>,
-    /// The name of the header that proves it.
+    /// Name of the header that contains the proof.
     pub proof: String,
-    /// True if that is a signature of the body, and not a secret alone.
+    /// True if the proof is a signature of the body. False if it is only a shared secret.
     pub signs_the_body: bool,
 }
 
 /// A job that the engine refuses.
 pub struct Refusal {
-    /// It is never started.
+    /// A job that never starts.
     pub job: JobSpec,
-    /// Words with which the engine refuses it.
+    /// Text of the engine's refusal.
     pub words: String,
 }
 
-/// A job of a new key that is started for the first time.
+/// Creates a job with a new key, for its first start.
 pub fn job(target: Value, arguments: Value) -> JobSpec {
     let (files, may_exist, trace, on_behalf_of) = Default::default();
     JobSpec { key: fresh_key(), target, arguments, files, may_exist, trace, on_behalf_of }
 }
 
-/// A key that no other test has, also not in another run against the same engine.
+/// Creates a key that no other test uses, even in another run against the same engine.
 pub fn fresh_key() -> JobKey {
     // The standard library seeds each of these from the system's randomness.
     let half = || RandomState::new().build_hasher().finish().to_be_bytes();

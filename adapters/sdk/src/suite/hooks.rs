@@ -1,11 +1,11 @@
-//! The bullets on [`crate::Hooks`].
+//! Tests for [`crate::Hooks`].
 
 use std::sync::Arc;
 
 use super::{Fixture, Posted, made, offered, start};
 use crate::{Backend, Delivery, JobHandle, Told};
 
-/// A job that runs, and what its engine posts about it.
+/// A running job, and the request that its engine posts about it.
 struct Running {
     backend: Arc<dyn Backend>,
     handle: JobHandle,
@@ -13,7 +13,7 @@ struct Running {
 }
 
 impl Running {
-    /// `None` if the backend takes no hooks, as claimed.
+    /// Starts a job. Returns `None` if the fixture claims no hooks.
     async fn by<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
         offered(F::CLAIMS.hooks, backend.hooks(), "hooks");
@@ -36,7 +36,7 @@ impl Running {
     }
 }
 
-/// A delivery names the job that it is about, and says the same when it comes again.
+/// Checks that a delivery names its job, and gives the same result when it arrives again.
 pub async fn hook_names_the_job<F: Fixture>(fixture: &F) {
     let Some(running) = Running::by(fixture).await else { return };
     let Posted { headers, body, .. } = &running.posted;
@@ -46,7 +46,8 @@ pub async fn hook_names_the_job<F: Fixture>(fixture: &F) {
     running.stop().await;
 }
 
-/// A delivery without its proof, or with a wrong one, is not believed; nor is a body that is not the one that was signed.
+/// Checks that a delivery is rejected if its proof is missing or wrong, or if its body differs from the
+/// signed one.
 pub async fn hook_without_proof_is_not_believed<F: Fixture>(fixture: &F) {
     let Some(running) = Running::by(fixture).await else { return };
     let Posted { headers, body, proof, signs_the_body } = &running.posted;

@@ -1,4 +1,4 @@
-//! The bullets on [`crate::Backend::observe`], [`crate::Backend::group`] and [`crate::Backend::observe_all`].
+//! Tests for [`crate::Backend::observe`], [`crate::Backend::group`] and [`crate::Backend::observe_all`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Fixture, Saying, Trouble, cancel_and_wait, ended, made, output, start, until_ended, wait};
 use crate::{Content, ErrorKind, JobState, Note, Subject};
 
-/// A job that succeeded hands back its output.
+/// Checks that a successful job returns its output.
 pub async fn success_hands_back_the_output<F: Fixture>(fixture: &F) {
     let (backend, (job, text)) = (fixture.backend(), fixture.succeeds());
     let (_, seen) = ended(fixture, &*backend, &job).await;
@@ -16,7 +16,7 @@ pub async fn success_hands_back_the_output<F: Fixture>(fixture: &F) {
     assert!(seen.questions.is_empty(), "a job that has ended asks nothing");
 }
 
-/// A job that ran and failed is `Failed`, and the message says why in one line.
+/// Checks that a job that ran and failed is `Failed`, and that the message gives the reason in one line.
 pub async fn failure_says_why_in_one_line<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), fixture.fails());
     let (_, seen) = ended(fixture, &*backend, &job).await;
@@ -25,7 +25,7 @@ pub async fn failure_says_why_in_one_line<F: Fixture>(fixture: &F) {
     assert!(!message.trim().is_empty() && !message.contains('\n'), "{message:?} is not one line");
 }
 
-/// An ended job is seen the same every time.
+/// Checks that an ended job gives the same observation every time.
 pub async fn ended_job_is_seen_the_same_every_time<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     for job in [fixture.succeeds().0, fixture.fails()] {
@@ -40,7 +40,8 @@ pub async fn ended_job_is_seen_the_same_every_time<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A note has the same number in every look, and the last look has the job's last notes.
+/// Checks that a note has the same number in every observation, and that the last observation contains the
+/// job's last notes.
 pub async fn notes_keep_their_numbers_to_the_end<F: Fixture>(fixture: &F) {
     let Some(Saying { job, notes }) = made(F::CLAIMS.notes, fixture.says(), "says") else { return };
     let backend = fixture.backend();
@@ -63,14 +64,14 @@ pub async fn notes_keep_their_numbers_to_the_end<F: Fixture>(fixture: &F) {
     assert_eq!(last, notes, "the last look has them all");
 }
 
-/// A job that the engine does not know is `Gone`, not an error.
+/// Checks that a job that the engine does not know is `Gone`, not an error.
 pub async fn unknown_job_is_gone<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     let seen = backend.observe(&fixture.unknown()).await.expect("a job that is gone is no error");
     assert_eq!(seen.state, JobState::Gone);
 }
 
-/// A job that the engine does not list yet is not gone, whichever process polls it.
+/// Checks that a job that the engine does not list yet is not gone, whichever process polls it.
 pub async fn new_job_is_never_gone<F: Fixture>(fixture: &F) {
     if !F::CLAIMS.troubles.contains(&Trouble::JobUnlisted) {
         return;
@@ -86,7 +87,7 @@ pub async fn new_job_is_never_gone<F: Fixture>(fixture: &F) {
     cancel_and_wait(fixture, &*backend, &handle).await;
 }
 
-/// A fault of the network or the engine is an error, never a state of the job.
+/// Checks that a fault of the network or the engine is an error, never a state of the job.
 pub async fn fault_of_a_look_is_an_error<F: Fixture>(fixture: &F) {
     if !F::CLAIMS.troubles.contains(&Trouble::LookUnavailable) {
         return;
@@ -102,7 +103,8 @@ pub async fn fault_of_a_look_is_an_error<F: Fixture>(fixture: &F) {
     assert!(!output(&seen.state).content.is_empty(), "{text:?} is not there after the trouble");
 }
 
-/// Looks at many jobs of a group answer in the order of the handles, each as a single look would.
+/// Checks that polling several jobs of a group returns results in the order of the handles, each equal to a
+/// single poll.
 pub async fn looks_at_many_answer_in_order<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     let (succeeded, _) = ended(fixture, &*backend, &fixture.succeeds().0).await;

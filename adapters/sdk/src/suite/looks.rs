@@ -1,5 +1,5 @@
-//! Looks at a job until something is seen: for the tests that an adapter has beside the suite. It must not wait for what no look
-//! tells.
+//! Functions that poll a job until a condition is true, for an adapter's own tests next to the suite. They
+//! must not wait for a condition that no poll can show.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Backend, ErrorKind, JobHandle, Observation};
 
-/// Longer than anything takes on a busy machine.
+/// Timeout that is long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Looks until something is seen.
+/// Polls a job until `seen` returns a value, and returns it. Polls again after a rate limit.
 ///
 /// # Panics
-/// When a look fails but for asking too often, when the job ends without it, and when it takes too long.
+/// Panics if a poll fails for a reason other than a rate limit, if the job ends before `seen` returns a
+/// value, or after [`PATIENCE`].
 pub async fn until<T>(
     backend: &dyn Backend,
     handle: &JobHandle,
@@ -24,7 +25,7 @@ pub async fn until<T>(
     loop {
         let observation = match backend.observe(handle).await {
             Ok(observation) => observation,
-            // It is to be asked later, and is.
+            // The engine asked for a later retry.
             Err(error) if matches!(error.kind(), ErrorKind::Limited { .. }) => {
                 assert!(start.elapsed() < PATIENCE, "never saw {what}; last: {error}");
                 sleep(Duration::from_millis(100)).await;
@@ -41,10 +42,10 @@ pub async fn until<T>(
     }
 }
 
-/// Waits for the end.
+/// Waits for the end of a job.
 ///
 /// # Panics
-/// When a look fails but for asking too often, and when it takes too long.
+/// Panics if a poll fails for a reason other than a rate limit, or after [`PATIENCE`].
 pub async fn ended(backend: &dyn Backend, handle: &JobHandle) -> Observation {
     until(backend, handle, "an end", |seen| seen.state.has_ended().then(|| seen.clone())).await
 }

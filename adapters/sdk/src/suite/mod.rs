@@ -1,14 +1,14 @@
 //! The behaviour suite: one test per bullet of the contract on [`crate::Backend`] and its abilities.
 //!
-//! An adapter implements [`Fixture`] over its real engine, or the most faithful stand-in there is, and gets one named
-//! test per bullet:
+//! An adapter implements [`Fixture`] for its real engine, or for the most faithful simulation available. The
+//! macro then generates one named test per bullet:
 //!
 //! ```text
 //! taskbridge_sdk::behaviour_suite!(MyFixture::connect().await);
 //! ```
 //!
-//! What a backend or its fixture cannot do is claimed as absent in [`Fixture::CLAIMS`]. The test of such a bullet
-//! then checks that the claim is true, so nothing passes because somebody forgot it. The suite must not know any
+//! If a backend or its fixture lacks an ability, [`Fixture::CLAIMS`] must say so. The tests of that ability
+//! then check that the claim is true, so that no test passes by oversight. The suite must not know any
 //! engine.
 
 mod abilities;
@@ -42,9 +42,9 @@ pub use questions::*;
 pub use start::*;
 pub use stop::*;
 
-/// One test per bullet of the contract, each over its own fixture. The expression makes a [`suite::Fixture`] and may
-/// await; it is evaluated once per test. Bullets that are named behind it are the only ones: for a fixture whose engine shows
-/// no more than these.
+/// Generates one test per bullet of the contract, each with its own fixture. The expression creates a
+/// [`suite::Fixture`] and may await. It is evaluated once per test. If tests are listed after the expression,
+/// only those are generated; use this if the engine of a fixture supports no more.
 ///
 /// [`suite::Fixture`]: crate::suite::Fixture
 #[macro_export]
@@ -113,10 +113,10 @@ macro_rules! behaviour_suite {
     )*};
 }
 
-/// Runs one test on a runtime of its own, so that a user of the suite needs none.
+/// Runs one test on its own runtime, so that a user of the suite needs none.
 ///
 /// # Panics
-/// When the test does, or when no runtime can be made.
+/// Panics if the test panics, or if the runtime cannot be created.
 pub fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -126,7 +126,7 @@ pub fn run(test: impl Future<Output = ()>) {
         .block_on(test);
 }
 
-/// Starts a job that must be accepted; what started nothing is tried again for as long as the fixture's patience.
+/// Starts a job that must be accepted. Retries a start that had no effect, until the fixture's timeout.
 async fn start<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Started {
     wait(fixture, "the start is accepted", async || match backend.start(job).await {
         Ok(started) => Some(started),
@@ -136,7 +136,8 @@ async fn start<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) ->
     .await
 }
 
-/// Starts the same job again, as after a lost reply. A backend that only looks may need a while to find it.
+/// Starts the same job again, as after a lost reply. A backend that only searches may need a while to find
+/// it.
 async fn start_again<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Started {
     let job = again(job);
     wait(fixture, "the job is found again", async || match backend.start(&job).await {
@@ -152,7 +153,7 @@ fn again(job: &JobSpec) -> JobSpec {
     JobSpec { may_exist: true, ..job.clone() }
 }
 
-/// Looks until the observation is as wanted.
+/// Polls until the observation matches.
 async fn until<F: Fixture>(
     fixture: &F,
     backend: &dyn Backend,
@@ -176,7 +177,7 @@ async fn until_ended<F: Fixture>(fixture: &F, backend: &dyn Backend, handle: &Jo
     until(fixture, backend, handle, "the job has ended", |seen| seen.state.has_ended()).await
 }
 
-/// Starts a job and looks at it until it has ended.
+/// Starts a job and polls it until it has ended.
 async fn ended<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> (JobHandle, Observation) {
     let handle = start(fixture, backend, job).await.handle;
     let seen = until_ended(fixture, backend, &handle).await;
@@ -188,7 +189,7 @@ async fn cancel_and_wait<F: Fixture>(fixture: &F, backend: &dyn Backend, handle:
     until_ended(fixture, backend, handle).await
 }
 
-/// Tries until there is something, within the fixture's patience.
+/// Retries until there is a value, with the fixture's timeout.
 async fn wait<F: Fixture, T>(fixture: &F, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + fixture.patience();
     loop {
@@ -200,13 +201,14 @@ async fn wait<F: Fixture, T>(fixture: &F, what: &str, mut look: impl AsyncFnMut(
     }
 }
 
-/// Whether an engine that said this may serve a moment later, having done nothing.
+/// Returns true if this kind of error had no effect, and the engine may accept the same request a moment
+/// later.
 fn may_pass(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Unavailable | ErrorKind::Limited { .. })
 }
 
-/// Checks how often a key was really started, where the fixture can count. An engine that took a job may take a moment
-/// to begin with it.
+/// Checks how many jobs were actually started under a key, if the fixture can count them. An engine may need
+/// a moment to start a job that it has accepted.
 async fn assert_starts<F: Fixture>(fixture: &F, job: &JobSpec, wanted: std::ops::RangeInclusive<usize>) {
     if F::CLAIMS.counts_starts {
         let deadline = Instant::now() + fixture.patience();
@@ -226,13 +228,13 @@ fn output(state: &JobState) -> &Output {
     }
 }
 
-/// An ability that must be offered exactly if it is claimed.
+/// Returns an ability, and checks that it is offered exactly if the fixture claims it.
 fn offered<T>(claimed: bool, ability: Option<T>, name: &str) -> Option<T> {
     assert_eq!(ability.is_some(), claimed, "whether the backend offers {name} must be as its fixture claims");
     ability
 }
 
-/// A job that the fixture must be able to make exactly if it is claimed.
+/// Returns an item of the fixture, and checks that the fixture provides it exactly if it claims to.
 fn made<T>(claimed: bool, job: Option<T>, name: &str) -> Option<T> {
     assert_eq!(job.is_some(), claimed, "whether the fixture's {name}() gives a job must be as it claims");
     job

@@ -1,4 +1,4 @@
-//! The bullets on [`crate::Questions`].
+//! Tests for [`crate::Questions`].
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{Answer, Backend, JobHandle, JobState, Question, Questions, Taken};
 
-/// A job that has asked.
+/// A job that has asked its question.
 struct Asked {
     backend: Arc<dyn Backend>,
     handle: JobHandle,
@@ -16,7 +16,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// `None` if the backend offers no questions, as claimed.
+    /// Runs the job of `asks` until it asks. Returns `None` if the fixture claims no questions.
     async fn by<F: Fixture>(fixture: &F) -> Option<Self> {
         let backend = fixture.backend();
         offered(F::CLAIMS.questions, backend.questions(), "questions");
@@ -37,7 +37,7 @@ impl Asked {
         self.backend.questions().expect("it was offered before")
     }
 
-    /// Hands an answer over as the server does: again, while the engine cannot take it.
+    /// Sends an answer as the server does: it retries while the engine cannot accept it.
     async fn give(&self, fixture: &impl Fixture, answer: &Answer) -> Taken {
         wait(fixture, "the answer is taken", async || {
             match self.questions().answer(&self.handle, &self.question.id, answer).await {
@@ -50,7 +50,8 @@ impl Asked {
     }
 }
 
-/// A question has an id, words and a form if it has one, and is the same in every observation until it is answered.
+/// Checks that a question has an id, a text and, where applicable, a form, and is the same in every
+/// observation until it is answered.
 pub async fn question_is_the_same_until_it_is_answered<F: Fixture>(fixture: &F) {
     let Some(asked) = Asked::by(fixture).await else { return };
     let question = &asked.question;
@@ -69,7 +70,8 @@ pub async fn question_is_the_same_until_it_is_answered<F: Fixture>(fixture: &F) 
     cancel_and_wait(fixture, &*asked.backend, &asked.handle).await;
 }
 
-/// An answer that was taken lets the job go on; the question is no longer in later observations.
+/// Checks that an accepted answer lets the job continue, and that later observations no longer contain the
+/// question.
 pub async fn answer_lets_the_job_go_on<F: Fixture>(fixture: &F) {
     let Some(asked) = Asked::by(fixture).await else { return };
     assert_eq!(asked.give(fixture, &asked.answer).await, Taken::Accepted);
@@ -78,7 +80,8 @@ pub async fn answer_lets_the_job_go_on<F: Fixture>(fixture: &F) {
     output(&until_ended(fixture, &*asked.backend, &asked.handle).await.state);
 }
 
-/// Handing the same answer over again is harmless and says the same, also when the job has ended.
+/// Checks that sending the same answer again is harmless and returns the same result, even after the job has
+/// ended.
 pub async fn answer_given_again_says_the_same<F: Fixture>(fixture: &F) {
     let Some(asked) = Asked::by(fixture).await else { return };
     for _ in 0..2 {
@@ -89,7 +92,7 @@ pub async fn answer_given_again_says_the_same<F: Fixture>(fixture: &F) {
     assert_eq!(until_ended(fixture, &*asked.backend, &asked.handle).await, seen);
 }
 
-/// The first answer that the engine took stands.
+/// Checks that the first answer that the engine accepted is final.
 pub async fn answer_that_came_first_stands<F: Fixture>(fixture: &F) {
     let Some(asked) = Asked::by(fixture).await else { return };
     assert_eq!(asked.give(fixture, &asked.answer).await, Taken::Accepted);
@@ -97,14 +100,14 @@ pub async fn answer_that_came_first_stands<F: Fixture>(fixture: &F) {
     output(&until_ended(fixture, &*asked.backend, &asked.handle).await.state);
 }
 
-/// A "no" is an answer too: the job has it and ends, however it likes.
+/// Checks that a declined question is answered too: the job receives the answer and ends in any way.
 pub async fn answer_that_says_no_reaches_the_job<F: Fixture>(fixture: &F) {
     let Some(asked) = Asked::by(fixture).await else { return };
     assert_eq!(asked.give(fixture, &Answer::Decline).await, Taken::Accepted);
     until_ended(fixture, &*asked.backend, &asked.handle).await;
 }
 
-/// An answer to what was never asked, or to a job that has ended or is unknown, is too late.
+/// Checks that an answer is too late if the question was never asked, or if the job has ended or is unknown.
 pub async fn answer_nobody_asked_for_is_too_late<F: Fixture>(fixture: &F) {
     let Some(asked) = Asked::by(fixture).await else { return };
     let other = format!("not-{}", asked.question.id);

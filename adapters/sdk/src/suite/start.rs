@@ -1,4 +1,4 @@
-//! The bullets on [`crate::Backend::start`] and [`crate::Backend::find`].
+//! Tests for [`crate::Backend::start`] and [`crate::Backend::find`].
 
 use futures_util::poll;
 use tokio::task::yield_now;
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{Backend, Error, ErrorKind, JobSpec, Result, Started};
 
-/// A start returns when the engine has accepted the job, without waiting for its end.
+/// Checks that a start returns when the engine has accepted the job, without waiting for its end.
 pub async fn start_does_not_wait_for_the_end<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), fixture.runs_long());
     let started = start(fixture, &*backend, &job).await;
@@ -18,7 +18,7 @@ pub async fn start_does_not_wait_for_the_end<F: Fixture>(fixture: &F) {
     cancel_and_wait(fixture, &*backend, &started.handle).await;
 }
 
-/// Called again with the same key, a start returns the running job, and a second one never starts.
+/// Checks that a repeated start with the same key returns the running job and never starts a second one.
 pub async fn start_again_returns_the_same_job<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), fixture.runs_long());
     let started = start(fixture, &*backend, &job).await;
@@ -29,7 +29,7 @@ pub async fn start_again_returns_the_same_job<F: Fixture>(fixture: &F) {
     cancel_and_wait(fixture, &*backend, &started.handle).await;
 }
 
-/// A job that has ended is the same job to a repeated start.
+/// Checks that a repeated start returns a job that has ended.
 pub async fn start_again_after_the_end_returns_the_same_job<F: Fixture>(fixture: &F) {
     let (backend, (job, _)) = (fixture.backend(), fixture.succeeds());
     let (handle, seen) = ended(fixture, &*backend, &job).await;
@@ -41,7 +41,7 @@ pub async fn start_again_after_the_end_returns_the_same_job<F: Fixture>(fixture:
     assert_starts(fixture, &job, 1..=1).await;
 }
 
-/// A second job never starts, also when two calls run at the same time.
+/// Checks that a second job never starts, even when several calls run at the same time.
 pub async fn starts_at_the_same_time_make_one_job<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), fixture.runs_long());
     let repeat = again(&job);
@@ -61,7 +61,8 @@ pub async fn starts_at_the_same_time_make_one_job<F: Fixture>(fixture: &F) {
     cancel_and_wait(fixture, &*backend, &handle).await;
 }
 
-/// A start that may exist and is not found: the first job where the engine has a key, else `Uncertain` and no job.
+/// Checks a start with `may_exist` whose job is not found. It starts the first job if the engine has a key;
+/// otherwise it returns `Uncertain` and starts nothing.
 pub async fn start_that_may_exist_never_guesses<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), again(&fixture.runs_long()));
     match backend.start(&job).await {
@@ -77,7 +78,8 @@ pub async fn start_that_may_exist_never_guesses<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A start's future may be dropped at any await point; the repeated start makes up for it, with one job at most.
+/// Checks that a start's future may be dropped at any await point. The repeated start completes the work,
+/// with at most one job.
 pub async fn start_that_was_dropped_makes_one_job_at_most<F: Fixture>(fixture: &F) {
     let backend = fixture.backend();
     for polls in 1..=4 {
@@ -99,7 +101,7 @@ pub async fn start_that_was_dropped_makes_one_job_at_most<F: Fixture>(fixture: &
             Err(e) => {
                 assert!(only_looked::<F>(&e), "the repeated start failed: {e} ({})", e.kind());
                 assert_starts(fixture, &job, 0..=1).await;
-                // The request may have been on its way: what it started must not outlive the test.
+                // The request may have been in flight. A job that it started must not outlive the test.
                 if let Ok(Some(late)) = backend.find(&job).await {
                     cancel_and_wait(fixture, &*backend, &late.handle).await;
                 }
@@ -108,7 +110,7 @@ pub async fn start_that_was_dropped_makes_one_job_at_most<F: Fixture>(fixture: &
     }
 }
 
-/// A start whose reply was lost is `Uncertain`, and a repeated one finds its job.
+/// Checks that a start whose reply was lost is `Uncertain`, and that a repeated start finds its job.
 pub async fn start_whose_reply_was_lost_is_uncertain<F: Fixture>(fixture: &F) {
     if !F::CLAIMS.troubles.contains(&Trouble::StartReplyLost) {
         return;
@@ -121,13 +123,13 @@ pub async fn start_whose_reply_was_lost_is_uncertain<F: Fixture>(fixture: &F) {
     cancel_and_wait(fixture, &*backend, &started.handle).await;
 }
 
-/// `Unavailable` means that nothing started.
+/// Checks that `Unavailable` means that nothing started.
 pub async fn start_that_is_unavailable_starts_nothing<F: Fixture>(fixture: &F) {
     let kind = start_in_trouble(fixture, Trouble::StartUnavailable).await;
     assert!(matches!(kind, None | Some(ErrorKind::Unavailable)), "{kind:?}");
 }
 
-/// `Limited` means that nothing started.
+/// Checks that `Limited` means that nothing started.
 pub async fn start_that_is_limited_starts_nothing<F: Fixture>(fixture: &F) {
     let kind = start_in_trouble(fixture, Trouble::StartLimited).await;
     assert!(matches!(kind, None | Some(ErrorKind::Limited { .. })), "{kind:?}");
@@ -145,7 +147,7 @@ async fn start_in_trouble<F: Fixture>(fixture: &F, trouble: Trouble) -> Option<E
     Some(error.kind())
 }
 
-/// What the engine refuses is `Rejected`, with the engine's words.
+/// Checks that a refused job is `Rejected`, with the engine's message.
 pub async fn start_that_is_refused_says_the_engines_words<F: Fixture>(fixture: &F) {
     let Some(Refusal { job, words }) = made(F::CLAIMS.refuses, fixture.refused(), "refused") else { return };
     let backend = fixture.backend();
@@ -155,7 +157,7 @@ pub async fn start_that_is_refused_says_the_engines_words<F: Fixture>(fixture: &
     assert_starts(fixture, &job, 0..=0).await;
 }
 
-/// A look for a key finds its job, running or ended, and starts nothing.
+/// Checks that a search by key finds its job, running or ended, and starts nothing.
 pub async fn find_sees_a_job_in_any_state<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), fixture.runs_long());
     let started = start(fixture, &*backend, &job).await;
@@ -167,7 +169,7 @@ pub async fn find_sees_a_job_in_any_state<F: Fixture>(fixture: &F) {
     assert_starts(fixture, &job, 1..=1).await;
 }
 
-/// A look for a key without a job is `None` and starts nothing.
+/// Checks that a search for a key without a job returns `None` and starts nothing.
 pub async fn find_of_an_unknown_key_starts_nothing<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), fixture.runs_long());
     for _ in 0..2 {
@@ -176,7 +178,7 @@ pub async fn find_of_an_unknown_key_starts_nothing<F: Fixture>(fixture: &F) {
     assert_starts(fixture, &job, 0..=0).await;
 }
 
-/// A look for a key that the engine serves.
+/// Searches for a key, and retries while the engine cannot serve the request.
 async fn find<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> Option<Started> {
     wait(fixture, "the engine can be asked for a key", async || match backend.find(job).await {
         Ok(found) => Some(found),
@@ -186,7 +188,7 @@ async fn find<F: Fixture>(fixture: &F, backend: &dyn Backend, job: &JobSpec) -> 
     .await
 }
 
-/// Whether this is what a backend answers that only looks and did not find.
+/// Returns true if this is the error of a backend that only searches and found no job.
 fn only_looked<F: Fixture>(error: &Error) -> bool {
     F::CLAIMS.repeat == Repeat::OnlyLooks && error.kind() == ErrorKind::Uncertain
 }

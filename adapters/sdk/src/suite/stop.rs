@@ -1,9 +1,9 @@
-//! The bullets on [`crate::Backend::cancel`].
+//! Tests for [`crate::Backend::cancel`].
 
 use super::{Fixture, cancel_and_wait, ended, start, until_ended};
 use crate::JobState;
 
-/// A request to cancel that was taken ends the job, perhaps a while later.
+/// Checks that an accepted request to cancel ends the job, possibly after a while.
 pub async fn cancel_ends_a_running_job<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), fixture.runs_long());
     let handle = start(fixture, &*backend, &job).await.handle;
@@ -11,7 +11,7 @@ pub async fn cancel_ends_a_running_job<F: Fixture>(fixture: &F) {
     assert!(matches!(seen.state, JobState::Cancelled(_)), "{:?}", seen.state);
 }
 
-/// Asking twice is harmless.
+/// Checks that repeated requests to cancel are harmless.
 pub async fn cancel_twice_is_harmless<F: Fixture>(fixture: &F) {
     let (backend, job) = (fixture.backend(), fixture.runs_long());
     let handle = start(fixture, &*backend, &job).await.handle;
@@ -22,7 +22,7 @@ pub async fn cancel_twice_is_harmless<F: Fixture>(fixture: &F) {
     assert!(matches!(seen.state, JobState::Cancelled(_)), "{:?}", seen.state);
 }
 
-/// To cancel a job that has ended is success, and leaves it as it was.
+/// Checks that cancelling a job that has ended succeeds and leaves it unchanged.
 pub async fn cancel_of_an_ended_job_changes_nothing<F: Fixture>(fixture: &F) {
     let (backend, (job, _)) = (fixture.backend(), fixture.succeeds());
     let (handle, seen) = ended(fixture, &*backend, &job).await;
@@ -30,7 +30,7 @@ pub async fn cancel_of_an_ended_job_changes_nothing<F: Fixture>(fixture: &F) {
     assert_eq!(until_ended(fixture, &*backend, &handle).await, seen);
 }
 
-/// To cancel a job that the engine does not know is success.
+/// Checks that cancelling a job that the engine does not know succeeds.
 pub async fn cancel_of_an_unknown_job_is_success<F: Fixture>(fixture: &F) {
     fixture.backend().cancel(&fixture.unknown()).await.expect("to cancel an unknown job is success");
 }

@@ -1,14 +1,14 @@
-//! What sacct prints, as records. Pure: it must not run anything.
+//! Parser for the output of sacct. Pure: it must not run anything.
 
 use super::queue_text::moment;
 use super::{By, Exit, JobId, Record, Tasks};
 use crate::state::State;
 use crate::{amount, indices};
 
-/// The fields that are asked for, in this order; the name is last, since it may hold what separates them.
+/// The requested fields, in this order. The name is last, since it may contain the separator.
 pub(crate) const FIELDS: &str = "JobID,State,ExitCode,Submit,Start,End,ElapsedRaw,TimelimitRaw,MaxRSS,TotalCPU,AllocCPUS,ReqMem,NodeList,JobName";
 
-/// The records of a print: one for each job or task, with what its steps used.
+/// Parses the output into one record for each job or array task, with the memory that its steps used.
 pub(crate) fn records(text: &str) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::new();
     for line in text.lines() {
@@ -51,7 +51,7 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
     records
 }
 
-/// `CANCELLED by 1000`, or `CANCELLED` of what the controller itself cancelled.
+/// Parses `CANCELLED by 1000`, or `CANCELLED` if the controller itself cancelled the job.
 fn cancelled_by(state: &str) -> By {
     match state.strip_prefix("CANCELLED by ") {
         Some(user) => user.trim().parse().map_or(By::Unsaid, By::User),
@@ -60,7 +60,8 @@ fn cancelled_by(state: &str) -> By {
     }
 }
 
-/// `4`, `4_2`, or `4_[5-9%2]` for tasks that never began, which have no record of their own.
+/// Parses a job id: `4`, `4_2`, or `4_[5-9%2]` for tasks that never began, which have no records of their
+/// own.
 fn number(id: &str) -> Option<(JobId, Tasks)> {
     match id.split_once('_') {
         Some((job, tasks)) if tasks.starts_with('[') => {
@@ -71,7 +72,7 @@ fn number(id: &str) -> Option<(JobId, Tasks)> {
     }
 }
 
-/// `3:0`: code and signal.
+/// Parses an exit code and a signal: `3:0`.
 pub(crate) fn exit_code(text: &str) -> Option<Exit> {
     let (code, signal) = text.split_once(':')?;
     Some(Exit { code: code.parse().ok()?, signal: signal.parse().ok()? })

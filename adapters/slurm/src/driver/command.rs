@@ -12,15 +12,15 @@ use super::{
 };
 use crate::config::Config;
 
-/// Slurm by its commands.
+/// A driver that runs Slurm's commands.
 pub(crate) struct Commands {
     runner: Runner,
-    /// What `--clusters` is given, where the config names a cluster.
+    /// The value of `--clusters`, if the config names a cluster.
     cluster: Option<String>,
 }
 
 impl Commands {
-    /// Runs them as our own user, or as another.
+    /// Creates a driver that runs the commands as our own user, or as another.
     pub(crate) fn new(config: &Config, limit: Duration, user: Option<&str>) -> Result<Self> {
         Ok(Self { runner: Runner::new(config, limit, user)?, cluster: config.cluster.clone() })
     }
@@ -29,7 +29,7 @@ impl Commands {
         Ok(self.runner.run(name, &self.with_cluster(arguments), "").await?)
     }
 
-    /// Runs a command that must succeed.
+    /// Runs a command and returns its output. A non-zero exit code is an error.
     async fn ask(&self, name: &str, arguments: Vec<String>) -> Result<String> {
         let printed = self.run(name, arguments).await?;
         if printed.succeeded { Ok(printed.out) } else { Err(refusal::error(name, &printed.err)) }
@@ -49,7 +49,7 @@ impl Commands {
         let printed = self.run("squeue", arguments).await?;
         match printed.succeeded {
             true => Ok(queue_text::rows(&printed.out)),
-            // It says this only if it is asked for one job alone.
+            // squeue reports this only for a query about a single job.
             false if refusal::is_over(&printed.err) => Ok(Vec::new()),
             false => Err(refusal::error("squeue", &printed.err)),
         }
@@ -196,7 +196,7 @@ impl Driver for Commands {
     }
 
     async fn rights(&self, user: Option<&str>) -> Result<Rights> {
-        // It asks the accounting and no cluster, so that it takes no `--clusters`.
+        // sacctmgr queries the accounting database and no cluster, so it takes no `--clusters`.
         let ask = async |what: &[&str]| {
             let arguments = words(&["--noheader", "--parsable2", "--readonly", "show"])
                 .into_iter()
@@ -211,13 +211,13 @@ impl Driver for Commands {
     }
 }
 
-/// The same failure, of which nobody knows whether the request took effect.
+/// Converts a failure into `Uncertain`, since the request may have taken effect.
 fn uncertain(error: Error) -> Error {
     Error::new(ErrorKind::Uncertain, error.to_string())
 }
 
-/// What sbatch is given. Each option is one word with its value, so that no value can become an option; what is said first is
-/// overruled by what is said later.
+/// Returns the arguments of sbatch. Each option is one word with its value, so that no value can become an
+/// option. Later options override earlier ones.
 fn submission(order: &Submission) -> Vec<String> {
     let mut arguments = words(&["--parsable"]);
     for (name, value) in &order.options {
@@ -234,14 +234,15 @@ fn submission(order: &Submission) -> Vec<String> {
         format!("--output={}", order.output),
         format!("--error={}", order.error),
         format!("--chdir={}", order.working_dir),
-        // Slurm may start a job twice, and the second must not wipe out what the first printed.
+        // Slurm may start a job twice, and the second run must not erase the first run's output.
         "--open-mode=append".to_owned(),
         "--export=ALL".to_owned(),
     ]);
     arguments
 }
 
-/// The same for a test, which submits nothing. What a job waits for does not decide whether it could ever run.
+/// Returns the arguments of a test, which submits nothing. A dependency does not decide whether the job could
+/// ever run.
 fn test(order: &Submission) -> Vec<String> {
     let mut arguments = submission(order);
     let is_of_the_start =
@@ -255,7 +256,7 @@ fn test(order: &Submission) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Others can give a job of theirs any name, and it must not be taken up.
+    /// Other users can give their jobs any name. Such a job must not be adopted.
     #[tokio::test]
     async fn a_job_is_looked_for_among_those_of_our_user() {
         let dir = tempfile::tempdir().unwrap();
@@ -282,7 +283,7 @@ mod tests {
             ("Kill job error on job id 7: Invalid job id specified", ErrorKind::Rejected),
             ("Kill job error on job id 7: Access/permission denied", ErrorKind::Denied),
             ("slurm_kill_job2: Socket timed out on send/recv operation", ErrorKind::Uncertain),
-            // As recorded from a 22.05 of an array of which some tasks wait.
+            // Recorded from Slurm 22.05 for an array with pending tasks.
             ("Job can not be altered now, try again later", ErrorKind::Uncertain),
             ("", ErrorKind::Uncertain),
         ] {

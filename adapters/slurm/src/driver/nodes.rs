@@ -1,4 +1,4 @@
-//! The nodes of a cluster, as far as they decide whether one of them could ever run a job. Pure.
+//! The nodes of a cluster, as far as they decide whether a job could ever run. Pure.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use super::Options;
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// All that a job can ask of it. Equal nodes are configured alike.
+    /// All properties that a job can request. Equal nodes have equal configurations.
     configuration: Vec<String>,
-    /// False while it is down, drained, or off.
+    /// False while the node is down, drained, or powered off.
     is_available: bool,
 }
 
-/// What of `scontrol show node` a job can ask of a node.
+/// The fields of `scontrol show node` that a job can request.
 const CONFIGURED: [&str; 12] = [
     "Partitions",
     "CPUTot",
@@ -31,15 +31,15 @@ const CONFIGURED: [&str; 12] = [
     "CfgTRES",
 ];
 
-/// States and flags in which a node runs jobs, now or after others.
+/// States and flags in which a node runs jobs now, or will run them after the current ones.
 const AVAILABLE: [&str; 8] =
     ["IDLE", "MIXED", "ALLOCATED", "COMPLETING", "PLANNED", "RESERVED", "CLOUD", "DYNAMIC_NORM"];
 
-/// Options by which a job can need several nodes, or certain ones.
+/// Options by which a job may need several nodes, or specific ones.
 const OF_SEVERAL: [&str; 8] =
     ["nodes", "ntasks", "gpus", "nodelist", "nodefile", "exclude", "reservation", "extra-node-info"];
 
-/// The nodes of `scontrol --oneliner show node`.
+/// Parses the output of `scontrol --oneliner show node`.
 pub(crate) fn nodes(text: &str) -> Vec<Node> {
     text.lines().filter(|line| line.contains("NodeName=")).map(node).collect()
 }
@@ -55,8 +55,9 @@ fn node(line: &str) -> Node {
     Node { configuration, is_available }
 }
 
-/// True if Slurm may have refused to test a job only since nodes are away: it tests with those that are up. A node that is away
-/// cannot be why, where an equal one is up and the job needs one node alone.
+/// Returns true if Slurm may have rejected the test of a job only because nodes are unavailable: it tests
+/// with the nodes that are up. An unavailable node does not matter if a node with the same configuration is
+/// up and the job needs only one node.
 pub(crate) fn absence_may_matter(nodes: &[Node], options: &Options) -> bool {
     let up: BTreeSet<&[String]> =
         nodes.iter().filter(|node| node.is_available).map(|node| node.configuration.as_slice()).collect();
@@ -70,7 +71,7 @@ pub(crate) fn absence_may_matter(nodes: &[Node], options: &Options) -> bool {
     needs_several || away.any(|node| !up.contains(node.configuration.as_slice()))
 }
 
-/// What slurmrestd shows to be asked of a node that none has, in words: so many of a generic resource.
+/// Returns a message if no node in slurmrestd's list has the requested amount of a generic resource.
 pub(crate) fn lacking(body: &Value, options: &Options) -> Option<String> {
     let nodes: Vec<&Value> = body["nodes"].as_array()?.iter().collect();
     let partitions = options.get("partition").cloned().flatten();
@@ -96,7 +97,7 @@ pub(crate) fn lacking(body: &Value, options: &Options) -> Option<String> {
     })
 }
 
-/// `gpu:2` or `gpu:a100:2`: a resource with its type, if it has one, and how many of it.
+/// Parses `gpu:2` or `gpu:a100:2` into the resource, with its type if it has one, and its count.
 fn resource(text: &str) -> Option<(String, u64)> {
     let text = text.trim().trim_start_matches("gres:").split('(').next()?;
     let parts: Vec<&str> = text.split([':', '=']).collect();
@@ -109,7 +110,7 @@ fn resource(text: &str) -> Option<(String, u64)> {
     }
 }
 
-/// How many of a resource a node has: `gpu:a100:4(S:0-1),shard:8`.
+/// Returns the amount of a resource that a node has: `gpu:a100:4(S:0-1),shard:8`.
 fn held(gres: &str, wanted: &str) -> u64 {
     let is_wanted = |name: &str| name == wanted || name.split(':').next() == Some(wanted);
     gres.split(',').filter_map(resource).filter(|(name, _)| is_wanted(name)).map(|(_, count)| count).sum()

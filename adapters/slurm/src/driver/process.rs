@@ -1,4 +1,5 @@
-//! Runs one command of Slurm, here or through `ssh` on a login node, within a time limit. It must not know what a command means.
+//! Runs one Slurm command with a timeout, on this machine or through `ssh` on a login node. It must not know
+//! what a command means.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,43 +14,43 @@ use crate::config::Config;
 use crate::environment;
 use crate::quote::word;
 
-/// The most that a command may print: 100,000 jobs take 20 MB.
+/// Maximum output of a command: 100,000 jobs take 20 MB.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The umask of other users' jobs. Of what such a job writes, we read what lies in its folder, by its group.
+/// The umask of other users' jobs. It lets us read the files in a job's folder through its group.
 pub(crate) const UMASK_OF_OTHERS: &str = "0027";
 
-/// How commands are run.
+/// How to run commands.
 pub(crate) struct Runner {
-    /// What goes before a command that runs elsewhere: `ssh -o BatchMode=yes user@login1 --`.
+    /// The prefix of a command that runs on a login node: `ssh -o BatchMode=yes user@login1 --`.
     elsewhere: Vec<String>,
-    /// As whom commands run, if it is not our own user.
+    /// The user that commands run as, if it is not our own user.
     user: Option<String>,
-    /// What goes before a command that runs as another user, wherever that is: `sudo -n -u asmith --`.
+    /// The prefix of a command that runs as another user, here or on a login node: `sudo -n -u asmith --`.
     as_user: Vec<String>,
-    /// The folder of Slurm's commands, where they are not on the `PATH`.
+    /// The folder of Slurm's commands, if they are not on the `PATH`.
     commands: Option<PathBuf>,
-    /// What a command finds in its environment here, and nothing else.
+    /// The complete environment of a command on this machine, except for `given`.
     here: BTreeMap<String, String>,
-    /// What it is given beside that, wherever it runs.
+    /// Additional variables of a command, on this machine or on a login node.
     given: BTreeMap<String, String>,
     limit: Duration,
-    /// What sets that limit, for the operator's log.
+    /// The setting that limits the timeout, for the operator's log.
     limited_by: &'static str,
 }
 
-/// What a command did.
+/// The result of a command.
 pub(crate) struct Printed {
     pub(crate) succeeded: bool,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// Why nothing is known of what a command did.
+/// The error of a command without a result.
 pub(crate) enum Unknown {
-    /// It never began.
+    /// The command never started.
     NotRun(Error),
-    /// It began, and did not end in time or could not be heard.
+    /// The command started, but timed out or its output could not be read.
     Lost(Error),
 }
 
@@ -65,9 +66,9 @@ impl Runner {
     pub(crate) fn new(config: &Config, limit: Duration, user: Option<&str>) -> Result<Self> {
         let mut given = BTreeMap::from([
             ("LC_ALL".to_owned(), "C".to_owned()),
-            // Moments as seconds since 1970, whatever the time zone of the machine.
+            // Times are in seconds since 1970, in any time zone of the machine.
             ("SLURM_TIME_FORMAT".to_owned(), "%s".to_owned()),
-            // The numbers of an array's tasks in full, however many parts they have.
+            // The complete list of an array's tasks, however long it is.
             ("SLURM_BITSTR_LEN".to_owned(), "0".to_owned()),
         ]);
         if let Some(path) = &config.slurm_conf {
@@ -99,13 +100,13 @@ impl Runner {
         })
     }
 
-    /// Who submits, where that is known: elsewhere it can be somebody else.
+    /// Returns the name of the submitting user, if it is known. On a login node it may be another name.
     pub(crate) fn user(&self) -> Option<&str> {
         let ours = self.here.get("USER").map(String::as_str).filter(|_| self.elsewhere.is_empty());
         self.user.as_deref().or(ours)
     }
 
-    /// Runs `name` with these arguments and this on its standard input.
+    /// Runs `name` with these arguments and this standard input.
     pub(crate) async fn run(
         &self,
         name: &str,
@@ -120,7 +121,7 @@ impl Runner {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Whoever drops this future wants nothing of the command any more.
+            // Dropping this future kills the command.
             .kill_on_drop(true)
             .spawn();
         let mut child = spawned.map_err(|e| Unknown::NotRun(self.not_spawned(name, &program, e)))?;
@@ -128,7 +129,7 @@ impl Runner {
         let talk = async {
             let write = async {
                 if let Some(mut stdin) = stdin {
-                    // A command that does not want to hear more says why.
+                    // A command that stops reading its input prints why.
                     let _ = stdin.write_all(input.as_bytes()).await;
                 }
             };
@@ -157,7 +158,8 @@ impl Runner {
             .map_err(|e| Unknown::Lost(Error::unavailable(format!("{name} cannot be heard")).caused_by(e)))?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let printed = Printed { succeeded: status.success(), out: text(out), err: text(err) };
-        // 255 is ssh's own failure, whatever came of the command; its shell has 127 for one that is not there.
+        // 255 is ssh's own failure, and the outcome of the command is unknown. The remote shell returns 127
+        // for a missing command.
         match (self.elsewhere.is_empty(), status.code()) {
             (false, Some(255)) => {
                 let error = super::refusal::error("ssh", &printed.err);
@@ -187,13 +189,13 @@ impl Runner {
         command
     }
 
-    /// The command and what it is given, behind what runs it as another user.
+    /// Returns the command and its arguments, after the prefix that runs it as another user.
     fn words(&self, program: &Path, arguments: &[String]) -> Vec<String> {
         let program = program.to_string_lossy().into_owned();
         self.as_user.iter().cloned().chain([program]).chain(arguments.iter().cloned()).collect()
     }
 
-    /// What sets the limit is for the operator; a caller cannot change it.
+    /// Returns the timeout error. The log names the setting for the operator; a caller cannot change it.
     fn timed_out(&self, name: &str) -> Error {
         let seconds = self.limit.as_secs_f64();
         let limited_by = self.limited_by;
@@ -220,8 +222,9 @@ impl Runner {
         .caused_by(error)
     }
 
-    /// What the shell of the login node is given: one line, in which every argument is one word. The job must see no more of the
-    /// environment there than it would of ours. Since ssh ends nothing there, the command is given no longer there than here.
+    /// Returns the command line for the login node's shell. Every argument is one word. The job must not see
+    /// more of the environment there than it would see here. ssh does not end a remote command, so `timeout`
+    /// enforces the same limit there.
     fn remote_line(&self, words: &[String]) -> String {
         let seconds = self.limit.as_secs() + 1;
         let mut line = format!("exec timeout --signal=KILL {seconds} env -i");
@@ -235,7 +238,7 @@ impl Runner {
             line.push(' ');
             line.push_str(&word(one));
         }
-        // Somebody's own shell can be one that does not read this.
+        // The user's login shell may not understand this syntax.
         format!("exec sh -c {}", word(&line))
     }
 }
@@ -263,7 +266,7 @@ mod tests {
         );
         let line = words(json!({"ssh": {"host": "login1", "command": ["ssh"]}}), Some("asmith"));
         assert_eq!(line[..3], ["ssh", "login1", "--"]);
-        // The variables are set before sudo, which hands on those that its rule names.
+        // The variables are set before sudo, which passes on those that its rule names.
         let shown = line[3].replace("exec sh -c ", "echo ");
         let shown = std::process::Command::new("sh").args(["-c", &shown]).output().unwrap();
         let shown = String::from_utf8(shown.stdout).unwrap();
@@ -284,7 +287,7 @@ mod tests {
             ("No ED25519 host key is known for login1.\nHost key verification failed.", true),
             ("Connection to login1 closed by remote host.", false),
             ("client_loop: send disconnect: Broken pipe", false),
-            // What the command said itself before the connection broke.
+            // Output of the command before the connection broke.
             (
                 "sbatch: error: Socket timed out\nssh: connect to host login1 port 22: Connection refused",
                 false,

@@ -1,4 +1,4 @@
-//! What squeue prints, as rows. Pure: it must not run anything.
+//! Parser for the output of squeue. Pure: it must not run anything.
 
 use taskbridge_sdk::Timestamp;
 
@@ -6,10 +6,10 @@ use super::{Exit, Row, Tasks, Waiting};
 use crate::state::State;
 use crate::{amount, indices};
 
-/// Stands between fields: a character that no name or comment has.
+/// The field separator: a character that occurs in no name or comment.
 const BETWEEN: char = '\u{1f}';
 
-/// The fields that are asked for, in this order. The comment is last, since anybody can write what they like into theirs.
+/// The requested fields, in this order. The comment is last, since users can write any text into it.
 const FIELDS: [&str; 15] = [
     "ArrayJobID",
     "ArrayTaskID",
@@ -28,15 +28,15 @@ const FIELDS: [&str; 15] = [
     "Comment",
 ];
 
-/// The fields that are asked for of jobs that wait.
+/// The requested fields of pending jobs.
 const WAITING: [&str; 3] = ["ArrayJobID", "Partition", "PriorityLong"];
 
-/// What `-O` is given for rows.
+/// Returns the value of `-O` for queue rows.
 pub(crate) fn row_format() -> String {
     format(&FIELDS)
 }
 
-/// What `-O` is given for jobs that wait.
+/// Returns the value of `-O` for pending jobs.
 pub(crate) fn waiting_format() -> String {
     format(&WAITING)
 }
@@ -45,7 +45,7 @@ fn format(fields: &[&str]) -> String {
     fields.iter().map(|field| format!("{field}:{BETWEEN}")).collect::<Vec<_>>().join(",")
 }
 
-/// The rows of a print. A line that is none is left out: it can be a comment's second line.
+/// Parses the output into queue rows. Skips invalid lines, such as the second line of a comment.
 pub(crate) fn rows(text: &str) -> Vec<Row> {
     text.lines().filter_map(row).collect()
 }
@@ -77,7 +77,8 @@ fn row(line: &str) -> Option<Row> {
     let state = State::parse(state);
     let exit = exit.trim().parse().ok().map(Exit::from_status);
     Some(Row {
-        // Only a task's row names an array; Slurm prints the job's own number for others, or 0.
+        // Only the row of an array task names an array. For other jobs Slurm prints 0 or the job's own
+        // number.
         job: array.trim().parse().ok().filter(|array| *array != 0).unwrap_or(id),
         tasks: which(tasks.trim()),
         name: name.to_owned(),
@@ -103,7 +104,7 @@ fn which(text: &str) -> Tasks {
     }
 }
 
-/// The jobs that wait, of a print.
+/// Parses the output into pending jobs.
 pub(crate) fn waiting(text: &str) -> Vec<Waiting> {
     let job = |line: &str| {
         let mut fields = line.split(BETWEEN);
@@ -117,7 +118,7 @@ pub(crate) fn waiting(text: &str) -> Vec<Waiting> {
     text.lines().filter_map(job).collect()
 }
 
-/// A moment in seconds since 1970, as `SLURM_TIME_FORMAT=%s` has it.
+/// Parses a time in seconds since 1970, the format of `SLURM_TIME_FORMAT=%s`.
 pub(crate) fn moment(text: &str) -> Option<Timestamp> {
     let seconds: i64 = text.trim().parse().ok()?;
     (seconds > 0).then(|| Timestamp::from_millis(seconds.saturating_mul(1000)))

@@ -1,11 +1,12 @@
-//! What Slurm's commands say when they fail, as the sdk's kinds of errors. Pure.
+//! Maps the error messages of Slurm's commands to the sdk's kinds of errors. Pure.
 
 use taskbridge_sdk::{Error, ErrorKind};
 
-/// The kind of a failure, by the words of Slurm. They are the messages of its error codes (`slurm_strerror`).
+/// Returns the kind of a failure, by Slurm's message. The texts are the messages of its error codes
+/// (`slurm_strerror`).
 fn kind(words: &str) -> ErrorKind {
     let has = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
-    // Its own words for "come back later".
+    // Slurm's own messages for rate limits and temporary overload.
     if has(&["temporarily unable to accept job", "Rate limit exceeded", "exceeded: retry"]) {
         return ErrorKind::Limited { after: None };
     }
@@ -31,7 +32,7 @@ fn kind(words: &str) -> ErrorKind {
         "ssh: connect to host",
         "kex_exchange_identification",
         "Broken pipe",
-        // What a controller that dies in the middle of an answer leaves.
+        // The messages after a controller dies in the middle of a response.
         "slurm_msg_sendto",
         "slurm_receive_msg",
         "slurm_send_",
@@ -41,7 +42,7 @@ fn kind(words: &str) -> ErrorKind {
     ]) {
         return ErrorKind::Unavailable;
     }
-    // It did not run the command.
+    // sudo did not run the command.
     if words.starts_with("sudo: ")
         || (words.starts_with("Sorry, user ") && words.contains("is not allowed to execute"))
     {
@@ -74,7 +75,7 @@ fn kind(words: &str) -> ErrorKind {
     ErrorKind::Rejected
 }
 
-/// What a test of a submission says of a job that asks for more than the nodes have which are up, in Slurm's words.
+/// Returns Slurm's message if a test submission requests more than the nodes that are up have.
 pub(crate) fn of_configuration(printed: &str) -> Option<&'static str> {
     let refusals = [
         "Requested node configuration is not available",
@@ -85,7 +86,7 @@ pub(crate) fn of_configuration(printed: &str) -> Option<&'static str> {
     refusals.into_iter().find(|words| printed.contains(words))
 }
 
-/// An error of a command that ended with a failure.
+/// Returns the error for a failed command.
 pub(crate) fn error(command: &str, printed: &str) -> Error {
     let words = words(printed);
     if words.is_empty() {
@@ -94,7 +95,8 @@ pub(crate) fn error(command: &str, printed: &str) -> Error {
     Error::new(kind(&words), format!("{command}: {words}"))
 }
 
-/// True if a submission that failed with these words may have arrived all the same: the request was sent, and no answer came.
+/// Returns true if a submission that failed with this message may have arrived: the request was sent, but no
+/// response came.
 pub(crate) fn may_have_arrived(printed: &str) -> bool {
     let sent = [
         "Socket timed out",
@@ -114,7 +116,7 @@ pub(crate) fn may_have_arrived(printed: &str) -> bool {
     sent.iter().any(|words| printed.contains(words))
 }
 
-/// True if ssh says no more than why there never was a session, so that no command began in one.
+/// Returns true if ssh only reports why there was no session, so that no command started.
 pub(crate) fn is_of_no_session(printed: &str) -> bool {
     let reached_nobody = |line: &str| {
         line.starts_with("ssh: connect to host ")
@@ -127,13 +129,13 @@ pub(crate) fn is_of_no_session(printed: &str) -> bool {
     !printed.lines().any(of_a_command) && lines.next_back().is_some_and(reached_nobody)
 }
 
-/// True if a signal that failed with these words may have been sent all the same.
+/// Returns true if a signal that failed with this message may have been sent.
 pub(crate) fn may_have_been_heard(printed: &str) -> bool {
-    // The last is what it says of an array of which some tasks wait, when it has sent it to the others.
+    // Slurm prints the last message for an array with pending tasks, after it has signalled the other tasks.
     printed.trim().is_empty() || may_have_arrived(printed) || printed.contains("Job can not be altered now")
 }
 
-/// True if it says that the job is not known, or that it has ended.
+/// Returns true if the message reports an unknown or ended job.
 pub(crate) fn is_over(printed: &str) -> bool {
     [
         "Invalid job id specified",
@@ -145,7 +147,7 @@ pub(crate) fn is_over(printed: &str) -> bool {
     .any(|words| printed.contains(words))
 }
 
-/// The words of the commands alone, in one line: without their names, and each once.
+/// Returns the messages in one line, without the command names and without duplicates.
 fn words(printed: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in printed.lines() {

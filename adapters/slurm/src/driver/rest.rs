@@ -1,5 +1,5 @@
-//! The driver over slurmrestd: its unix socket, or TCP with a JSON web token. Which version of its API is spoken is found out. Like
-//! every driver it makes one attempt at one thing and decides nothing.
+//! The driver for slurmrestd, over its Unix socket or over TCP with a JSON web token. It discovers the API
+//! version. Like every driver, it makes one attempt at one request and decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,34 +22,35 @@ pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 
-/// Slurm by slurmrestd.
+/// A driver that uses slurmrestd.
 pub(crate) struct Rest {
     http: Http,
-    /// Which jobs are ours, among all that the controller tells of.
+    /// Identifies our jobs among all jobs that the controller returns.
     user: shape::User,
-    /// What jobs find in their environment before Slurm adds its own.
+    /// The environment of jobs before Slurm adds its own variables.
     environment: BTreeMap<&'static str, String>,
     /// The last list of all jobs.
     list: Mutex<Option<List>>,
-    /// The version of its API that is known to hear each of several equal parameters. The first 23.11 hear the last alone.
+    /// The API version that is known to accept repeated query parameters. The first releases of 23.11 use
+    /// only the last one.
     hears_all: AtomicU32,
 }
 
 /// All jobs of the cluster.
 struct List {
     jobs: Arc<Vec<Value>>,
-    /// Since when its newest event has been known.
+    /// When this list's newest event was first seen.
     known: Instant,
-    /// The newest event among them, by the controller's clock.
+    /// The time of the newest event in the list, by the controller's clock.
     newest: i64,
-    /// Changes from this second on are news.
+    /// Changes from this second on are new.
     since: i64,
 }
 
 impl List {
-    /// From `v0.0.40` on it is told at which second of the controller's clock it was made. Before, that clock is known by the events
-    /// that it tells of, and by nothing else: until a list that was asked for later tells of no newer event, one more could happen in the
-    /// very second of the newest.
+    /// Creates the list from a response. From `v0.0.40` on, the response contains the second of the
+    /// controller's clock at which it was made. Before, that clock is known only through event times: another
+    /// event may happen in the same second as the newest one, until a later request returns no newer event.
     fn after(jobs: Arc<Vec<Value>>, made: Option<i64>, before: Option<&List>, sent: Instant) -> Self {
         let newest = jobs.iter().filter_map(shape::newest).max().unwrap_or(0);
         let known =
@@ -60,22 +61,22 @@ impl List {
     }
 }
 
-/// What Slurm sets a job's umask by, and takes away.
+/// The variable that sets a job's umask. Slurm removes it from the environment.
 pub(super) const UMASK: &str = "SLURM_UMASK";
 
-/// From this version on, several jobs are a parameter for each, and before it a list with commas.
+/// From this version on, each job is a separate query parameter. Before, jobs are a comma-separated list.
 const REPEATS: u32 = 40;
 
-/// After so long, the controller's clock shows another second.
+/// After this time, the controller's clock shows another second.
 const SECONDS: Duration = Duration::from_secs(2);
 
 impl Rest {
-    /// Nothing is asked yet. With a umask, jobs begin with it.
+    /// Creates a driver without sending a request. Jobs start with `umask`, if it is given.
     pub(crate) fn new(config: &config::Rest, limit: Duration, umask: Option<&str>) -> Result<Self> {
         let http = Http::new(config, limit)?;
         let user = match &config.user {
             Some(name) => shape::User::Name(name.clone()),
-            // By its socket it knows us as who we are.
+            // On a socket, slurmrestd identifies us by our Unix user.
             None => shape::User::Id(rustix::process::geteuid().as_raw()),
         };
         let mut environment = unix::variables(config.user.as_deref());
@@ -84,8 +85,8 @@ impl Rest {
         Ok(Self { http, user, environment, list: Mutex::new(None), hears_all: AtomicU32::default() })
     }
 
-    /// All jobs that the controller still knows. It is asked for what changed since the last time, and the whole list is kept for the
-    /// usual case that nothing did.
+    /// Returns all jobs that the controller still knows. Requests only the changes since the last time. If
+    /// nothing changed, which is the usual case, returns the cached list.
     async fn jobs(&self) -> Result<Arc<Vec<Value>>> {
         let known = self.list.lock().as_ref().map(|list| (list.since, list.jobs.clone()));
         let path = match &known {
@@ -113,15 +114,17 @@ impl Rest {
         Ok(jobs.iter().filter(|job| wanted(job)).filter_map(shape::row).collect())
     }
 
-    /// Whether this version is known to hear of several jobs at once.
+    /// Returns whether this version is known to accept several jobs in one query.
     fn hears_all(&self, version: u32) -> bool {
         version < REPEATS || self.hears_all.load(Ordering::Relaxed) == version
     }
 
-    /// What the accounting calls its cluster; `None` if there is no accounting behind slurmrestd after all.
+    /// Returns the cluster's name in the accounting database, or `None` if slurmrestd has no accounting after
+    /// all.
     ///
     /// # Errors
-    /// If it is not known for now. The name is the backend's identity, so that a default would hide the tasks of the cluster.
+    /// If the name is temporarily unknown. The name is the backend's identity, so a default would hide the
+    /// tasks of the cluster.
     async fn accounted_name(&self) -> Result<Option<String>> {
         let answer = self.http.accounting("clusters").await?;
         if matches!(answer.status, 429 | 502..=504) {
@@ -130,7 +133,7 @@ impl Rest {
         Ok(answer.body["clusters"].get(0).and_then(|cluster| cluster["name"].as_str()).map(str::to_owned))
     }
 
-    /// What the accounting has at this path.
+    /// Returns the accounting records at this path.
     async fn records(&self, path: &str) -> Result<Vec<Record>> {
         let answer = self.http.accounting(path).await?;
         if refusal_of(&answer).contains("Nothing found") {
@@ -141,7 +144,7 @@ impl Rest {
     }
 }
 
-/// What is said about what went wrong, in one line; nothing if all is well.
+/// Returns the errors of a response in one line. Empty if there are none.
 fn refusal_of(answer: &Answer) -> String {
     let errors = answer.body["errors"].as_array().into_iter().flatten();
     let mut said: Vec<&str> = Vec::new();
@@ -153,7 +156,7 @@ fn refusal_of(answer: &Answer) -> String {
     said.join("; ")
 }
 
-/// The body of an answer that is one. Errors beside what was asked for are warnings.
+/// Returns the body of a successful response. Errors next to the requested data are warnings.
 fn served(answer: Answer, what: &str) -> Result<Value> {
     match answer.status {
         200..=299 if refusal_of(&answer).is_empty() || has_jobs(&answer.body) => Ok(answer.body),
@@ -161,24 +164,25 @@ fn served(answer: Answer, what: &str) -> Result<Value> {
     }
 }
 
-/// True if a list is not sent since nothing changed. From `v0.0.39` on this looks like success with no jobs at all.
+/// Returns true if the list was omitted because nothing changed. From `v0.0.39` on this response is a success
+/// with no jobs at all.
 fn is_unchanged(answer: &Answer) -> bool {
     let says_so = || warnings(answer).any(|words| words.starts_with("No job changes"));
     answer.status == 304 || (answer.status == 200 && !has_jobs(&answer.body) && says_so())
 }
 
-/// What is said beside an answer.
+/// Returns the warnings of a response.
 fn warnings(answer: &Answer) -> impl Iterator<Item = &str> {
     let warnings = answer.body["warnings"].as_array().into_iter().flatten();
     warnings.filter_map(|warning| warning["description"].as_str())
 }
 
-/// An empty list beside an error says nothing.
+/// Returns true for a list of jobs that is not empty. An empty list next to an error means nothing.
 fn has_jobs(body: &Value) -> bool {
     body["jobs"].as_array().is_some_and(|jobs| !jobs.is_empty())
 }
 
-/// It says no more than this if the controller does not believe a token that it handed on.
+/// The whole message if the controller rejects a token that slurmrestd passed on.
 const UNSPECIFIED: &str = "Unspecified error";
 
 fn failure(answer: &Answer, what: &str) -> Error {
@@ -189,7 +193,7 @@ fn failure(answer: &Answer, what: &str) -> Error {
             answer.status
         )),
         (429, _) => Error::limited(None, "slurmrestd asks for patience: HTTP 429"),
-        // It has no such answers itself (its errors are 500): they are of what stands before it.
+        // slurmrestd itself never returns these (its errors are 500). They come from a proxy in front of it.
         (status @ 502..=504, words) => {
             Error::unavailable(format!("slurmrestd cannot be reached for {what}: HTTP {status} {words}"))
         }
@@ -204,7 +208,7 @@ fn failure(answer: &Answer, what: &str) -> Error {
     }
 }
 
-/// The same failure, of which nobody knows whether the request took effect.
+/// Converts a failure into `Uncertain`, since the request may have taken effect.
 fn uncertain(error: &Error) -> Error {
     Error::new(ErrorKind::Uncertain, error.to_string())
 }
@@ -213,7 +217,7 @@ fn uncertain(error: &Error) -> Error {
 impl Driver for Rest {
     async fn cluster(&self) -> Result<Cluster> {
         let answer = self.http.get("ping").await?;
-        // It is written small from `v0.0.40` on, and has the name of the cluster there.
+        // From `v0.0.40` on, the key is in lower case, and the cluster's name is there.
         let (large, small) = (&answer.body["meta"]["Slurm"], &answer.body["meta"]["slurm"]);
         let version = large["release"].as_str().or(small["release"].as_str()).unwrap_or_default().to_owned();
         let name = small["cluster"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
@@ -229,9 +233,10 @@ impl Driver for Rest {
         Ok(Cluster {
             name: name.unwrap_or_else(|| "slurm".to_owned()),
             version,
-            // An accounting that is away for a moment is one all the same.
+            // A temporarily unavailable accounting database still counts.
             accounting: has_accounting,
-            // It says nothing of when the controller began: a release that it forgot in a crash is not noticed here.
+            // slurmrestd does not report when the controller started. A release that was lost in a crash is
+            // not detected here.
             booted: None,
             slurmd_user: None,
             max_array: None,
@@ -250,11 +255,11 @@ impl Driver for Rest {
         if let Some(id) =
             shape::number(&answer.body["job_id"]).and_then(|id| JobId::try_from(id).ok()).filter(|id| *id > 0)
         {
-            // Errors beside a number are warnings, such as that the job is held.
+            // Errors next to a job number are warnings, for example that the job is held.
             let Some(words) = warnings(&answer).find(|words| words.starts_with("Ignoring un")) else {
                 return Ok(id);
             };
-            // If this fails, it stays held, and never runs.
+            // If this fails, the job stays held and never runs.
             drop(self.cancel(id, &order.name).await);
             return Err(Error::rejected(format!(
                 "slurmrestd of this version leaves out a part of what the job asks for, so that it was taken back: {words}"
@@ -266,8 +271,9 @@ impl Driver for Rest {
         Err(if lost { uncertain(&error) } else { error })
     }
 
-    /// It has no test of a submission, so what its nodes have is compared: generic resources, by their number on one node. What else
-    /// no node has, the controller refuses at the submission, or says as the job waits.
+    /// Compares the request with the nodes, since slurmrestd cannot test a submission: generic resources, by
+    /// their count on one node. The controller refuses other impossible requests at the submission, or
+    /// reports them while the job is pending.
     async fn never_fits(&self, order: &Submission) -> Result<Option<String>> {
         if !["gres", "gpus-per-node"].iter().any(|name| order.options.contains_key(*name)) {
             return Ok(None);
@@ -290,7 +296,7 @@ impl Driver for Rest {
         if (answer.status == 200 && said.is_empty()) || said.contains("Job has already finished") {
             return Ok(());
         }
-        // Of an array a 22.05 says that this failed, and has done it.
+        // For an array, Slurm 22.05 reports a failure although the release succeeded.
         let rows = if said.contains("Invalid job id") { Vec::new() } else { self.job(job).await? };
         match rows.is_empty() || rows.iter().any(Row::is_held_by_user) {
             true => Err(failure(&answer, "a release")),
@@ -308,7 +314,7 @@ impl Driver for Rest {
 
     async fn job(&self, job: JobId) -> Result<Vec<Row>> {
         let answer = self.http.get(&format!("job/{job}")).await?;
-        // It is told so with HTTP 500.
+        // slurmrestd reports this with HTTP 500.
         if refusal::is_over(&refusal_of(&answer)) {
             return Ok(Vec::new());
         }
@@ -326,7 +332,7 @@ impl Driver for Rest {
     }
 
     fn accounted_at_once(&self) -> usize {
-        // Each is a request of its own, and between questions whoever asks can see how long it takes.
+        // Each job is a request of its own. With small batches, the caller can measure the time between them.
         if self.http.known_api().is_some_and(|api| self.hears_all(api.version)) { 500 } else { 20 }
     }
 
@@ -351,7 +357,7 @@ impl Driver for Rest {
     }
 
     async fn cancel(&self, job: JobId, name: &str) -> Result<()> {
-        // It knows no condition, so the name is looked at before.
+        // slurmrestd has no conditional cancel, so the name is checked first.
         if !self.job(job).await?.iter().any(|row| row.name == name && !row.state.has_ended()) {
             return Ok(());
         }
@@ -372,7 +378,7 @@ impl Driver for Rest {
             return Ok(());
         }
         let error = failure(&answer, "a signal");
-        // What it says nothing of, it may have done.
+        // Without an error message, the signal may have been sent.
         let is_open = matches!(answer.status, 200..=299 | 502..=504) || refusal::may_have_been_heard(&said);
         Err(if is_open && !matches!(answer.status, 400..=499) { uncertain(&error) } else { error })
     }
@@ -405,7 +411,7 @@ impl Driver for Rest {
     }
 }
 
-/// A moment as slurmrestd writes it: seconds since 1970, where zero is none.
+/// Parses a time of slurmrestd: seconds since 1970, where zero is none.
 fn moment(value: &Value) -> Option<Timestamp> {
     let seconds = shape::number(value).filter(|seconds| *seconds > 0)?;
     Some(Timestamp::from_millis(seconds.saturating_mul(1000)))

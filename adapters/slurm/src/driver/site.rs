@@ -1,5 +1,5 @@
-//! What a cluster offers, and what we may use of it: partitions, accounts and qualities of service, as scontrol, sacctmgr and slurmrestd
-//! print them. Pure: it must not run anything.
+//! The partitions, accounts and qualities of service of a cluster, parsed from the output of scontrol,
+//! sacctmgr and slurmrestd. Pure: it must not run anything.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,27 +8,26 @@ use serde_json::Value;
 
 use crate::amount;
 
-/// A partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Partition {
     pub(crate) name: String,
-    /// Whether jobs are taken and begin there.
+    /// Whether the partition accepts and starts jobs.
     pub(crate) up: bool,
     pub(crate) default: bool,
-    /// The longest that a job may run; `None` for no limit.
+    /// Maximum run time of a job; `None` for no limit.
     pub(crate) max_time: Option<Duration>,
 }
 
-/// What the accounting lets us use.
+/// What the accounting database permits a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
-    /// Our accounts, each with its qualities of service.
+    /// The user's accounts, each with its qualities of service.
     pub(crate) accounts: BTreeMap<String, Vec<String>>,
-    /// All qualities of service, with the longest that a job may run.
+    /// All qualities of service, with the maximum run time of a job.
     pub(crate) qos: BTreeMap<String, Option<Duration>>,
 }
 
-/// The partitions of `scontrol --oneliner show partition`.
+/// Parses the output of `scontrol --oneliner show partition`.
 pub(crate) fn partitions(text: &str) -> Vec<Partition> {
     let partition = |line: &str| {
         let fields: BTreeMap<&str, &str> =
@@ -43,8 +42,8 @@ pub(crate) fn partitions(text: &str) -> Vec<Partition> {
     text.lines().filter_map(partition).collect()
 }
 
-/// The rights of `sacctmgr --parsable2 show associations` (user, account and qualities of service) and of `show qos` (name and
-/// limit). Without a user, those of everybody.
+/// Parses the output of `sacctmgr --parsable2 show associations` (user, account and qualities of service) and
+/// of `show qos` (name and limit). Without a user, includes the accounts of all users.
 pub(crate) fn rights(associations: &str, qos: &str, user: Option<&str>) -> Rights {
     let mut rights = Rights::default();
     for line in associations.lines() {
@@ -67,10 +66,10 @@ fn limit(text: &str) -> Option<Duration> {
     if text == "UNLIMITED" || text.is_empty() { None } else { amount::time(text) }
 }
 
-/// The partitions that slurmrestd tells of.
+/// Parses slurmrestd's partitions.
 pub(crate) fn partitions_of(body: &Value) -> Vec<Partition> {
     let partition = |told: &Value| {
-        // Newer versions have what belongs together in objects of its own.
+        // Newer versions group related fields in nested objects.
         let state = told["state"].as_str().or(told["partition"]["state"][0].as_str()).unwrap_or("UP");
         let time = number(&told["max_time_limit"]).or_else(|| number(&told["maximums"]["time"]));
         Some(Partition {
@@ -83,7 +82,7 @@ pub(crate) fn partitions_of(body: &Value) -> Vec<Partition> {
     body["partitions"].as_array().into_iter().flatten().filter_map(partition).collect()
 }
 
-/// The rights that slurmrestd's accounting tells of.
+/// Parses slurmrestd's associations and qualities of service.
 pub(crate) fn rights_of(associations: &Value, qos: &Value, user: Option<&str>) -> Rights {
     let mut rights = Rights::default();
     for told in associations["associations"].as_array().into_iter().flatten() {
@@ -103,7 +102,7 @@ pub(crate) fn rights_of(associations: &Value, qos: &Value, user: Option<&str>) -
     rights
 }
 
-/// A number of minutes, where there is a limit.
+/// Parses a number of minutes. Returns `None` for no limit.
 fn number(value: &Value) -> Option<u64> {
     let set = value["infinite"] != true && value["set"] != false;
     value

@@ -1,4 +1,4 @@
-//! What ends of all kinds are told as, by what is known of each.
+//! Tests of the verdicts for all kinds of ends, by the available facts.
 
 use super::*;
 
@@ -48,9 +48,9 @@ fn is_bad(verdict: &Result<Verdict, String>, part: &str) -> bool {
 
 #[test]
 fn the_marker_goes_before_the_state() {
-    // A duplicate that found the fence made Slurm say that the job failed.
+    // A duplicate run found the fence, and Slurm reported a failure.
     assert_eq!(told(Some((State::Failed, NOT_AGAIN)), true, Some((0, None)), 0), Ok(Verdict::Good));
-    // One that Slurm calls completed.
+    // Slurm reports it as completed.
     assert!(is_bad(&told(Some((State::Completed, 0)), true, Some((3, None)), 0), "exit code 3"));
     assert_eq!(told(None, true, Some((0, None)), 0), Ok(Verdict::Good), "purged from the controller");
     // It ended by itself before it was cancelled.
@@ -81,7 +81,7 @@ fn what_was_stopped_is_told_by_the_state() {
         &told(Some((State::OutOfMemory, 0)), true, Some((0, None)), 0),
         "more memory than it had asked for (though the script ended with 0)"
     ));
-    // It was done before its time was up.
+    // It ended before the time limit.
     assert_eq!(told(Some((State::Timeout, 0)), true, Some((0, None)), 0), Ok(Verdict::Good));
 }
 
@@ -100,7 +100,8 @@ fn without_a_marker_it_is_as_slurm_says_after_a_while() {
 
 #[test]
 fn what_slurm_cancels_by_itself_is_lost_and_what_somebody_cancels_is_not() {
-    // As recorded from a 22.05 after a kill of its controller: the node found that it ran a job of that number already.
+    // Recorded from Slurm 22.05 after its controller was killed: the node was already running a job of that
+    // number.
     let by_node = "20|CANCELLED by 0|0:0|1795339653|1795339657|1795339657|0|60||00:00:00|1|50M|vm|tb-a";
     let by_user = "20|CANCELLED by 1000|0:0|1795339653|1795339657|1795339657|0|60||00:00:00|1|50M|vm|tb-a";
     let waited =
@@ -121,7 +122,8 @@ fn what_slurm_cancels_by_itself_is_lost_and_what_somebody_cancels_is_not() {
     assert!(
         matches!(judged(by_node, false, false, 6), Ok(Verdict::Lost(why)) if why.contains("called again"))
     );
-    // Without the accounting nobody knows whether somebody did it, as it may be while the node is made ready.
+    // Without the accounting database, it is unknown whether a user cancelled it. A user may do so while the
+    // node is being prepared.
     let cancelled = Row { nodes: "vm".to_owned(), ..row(State::Cancelled, 0) };
     let facts = Facts { rows: vec![cancelled], over_for: Duration::from_secs(6), ..Facts::default() };
     let unsaid = fates(&Plan::default(), &facts)[&None].verdict(&Plan::default(), &facts);
@@ -134,7 +136,8 @@ fn what_slurm_cancels_by_itself_is_lost_and_what_somebody_cancels_is_not() {
     {
         assert!(matches!(judged(record, began, cancelled, 6), Ok(Verdict::Stopped(_))), "{record}");
     }
-    // The node of a forgotten job can ask for it while the one that was given its number still waits, be it an array.
+    // The node of a forgotten job can request this while the new job of the same number is still pending. The
+    // new job may be an array.
     let (waits, by_nobody) = (waited.replace("20|", "20_[0-2]|"), waited.replace(" by 0", ""));
     for (record, array, is_lost) in
         [(waited, None, true), (&*waits, Some("0-2"), true), (&*by_nobody, None, false)]
@@ -153,10 +156,11 @@ fn what_slurm_cancels_by_itself_is_lost_and_what_somebody_cancels_is_not() {
             assert_eq!(lost, is_lost, "{record}: {verdict:?}");
         }
     }
-    // The node that cancels the one ends the other of that number, too, which the controller has forgotten.
+    // The node that cancels one job also ends the other job of that number, which the controller has
+    // forgotten.
     let end = Some((143, Some("TERM")));
     assert!(is_bad(&told(None, true, end, 0), "no longer knows the job"));
-    // Or it starts the forgotten one again, to which its fence says that it ran.
+    // Or the controller starts the forgotten job again, and its fence shows that it ran.
     let again = Some((State::Completed, 0));
     assert!(is_bad(&told(again, true, end, 0), "after its controller broke down"));
 }
@@ -175,7 +179,7 @@ fn what_was_shown_as_running_until_its_time_limit_and_never_began_is_lost() {
 
 #[test]
 fn tasks_that_were_cancelled_before_they_began_are_told_as_that() {
-    // As recorded from a 22.05: of ten tasks, two began.
+    // Recorded from Slurm 22.05: of ten tasks, two began.
     let records = "\
 1_[2-9%2]|CANCELLED by 0|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-a
 1_0|COMPLETED|0:0|1795339653|1795339654|1795339655|1|UNLIMITED||00:00:00|1|10M|vm|tb-a
@@ -216,7 +220,7 @@ fn cancellation_names_who_asked_for_it() {
     assert_eq!(judged(&[(1000, "asmith")], true), stopped("cancelled"), "the task was cancelled");
 }
 
-/// As recorded from a 22.05 without control groups, whose slurmstepd killed the job.
+/// Recorded from Slurm 22.05 without control groups. slurmstepd killed the job.
 #[test]
 fn kill_for_memory_is_no_mere_signal() {
     let judged = |asked: &[(&str, &str)], peak: &str, end: Option<u32>| {
@@ -263,7 +267,7 @@ fn the_tasks_of_a_large_array_that_never_began_take_little_memory_each() {
 
 #[test]
 fn a_job_after_one_that_failed_is_told_as_failed_by_the_accounting_alone() {
-    // As recorded from a 22.05. What a user cancels says so.
+    // Recorded from Slurm 22.05. A cancel by a user is marked as one.
     let record = |id: &str, state: &str| {
         format!(
             "{id}|{state}|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-a\n"

@@ -1,4 +1,4 @@
-//! What looks say of jobs that a controller in memory shows, forgets, or gets wrong.
+//! Tests of polls of jobs that an in-memory controller shows, forgets, or reports wrongly.
 
 use taskbridge_sdk::{JobHandle, Timestamp};
 
@@ -60,7 +60,7 @@ async fn a_job_whose_scripts_have_ended_is_over_although_slurm_shows_it_as_runni
 async fn a_job_that_takes_long_to_complete_is_judged_by_what_slurm_then_says() {
     let world = World::new();
     std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
-    // Its script made good use of the time between the signal and the kill.
+    // Its script finished successfully between the signal and the kill.
     std::fs::write(world.folder.file("ends/job.0"), "told=TERM\ncode=0\n").unwrap();
     world.fake.knows().rows = vec![row(7, "tb-a", State::Completing)];
     for _ in 0..3 {
@@ -112,7 +112,7 @@ async fn a_job_is_not_lost_while_the_accounting_does_not_answer() {
     assert!(seen.message.as_ref().is_some_and(|words| words.contains("does not answer")), "{seen:?}");
 }
 
-/// Looks come more often than the accounting is asked.
+/// Polls are more frequent than accounting queries.
 #[tokio::test(start_paused = true)]
 async fn forgotten_job_has_steady_message() {
     let mut world = World::new();
@@ -149,7 +149,7 @@ async fn preempted_job_says_so() {
         message.ends_with("put back into the queue once; a job of a higher priority had preempted it"),
         "{message}"
     );
-    // Its second run prints more than is read, and is put back by an administrator.
+    // Its second run prints more than is read, and an administrator requeues it.
     std::fs::write(&log, "x\n".repeat(100_000)).unwrap();
     world.fake.knows().rows = vec![Row { restarts: 1, ..row(7, "tb-a", State::Running) }];
     let message = world.look().await.message.unwrap();
@@ -190,7 +190,8 @@ async fn an_end_is_not_told_before_the_accounting_was_asked_about_it() {
     let says = |seen: &Observation, words: &str| {
         assert!(seen.message.as_ref().is_some_and(|message| message.contains(words)), "{seen:?}");
     };
-    // The accounting is asked about one, and another has to wait; nothing is told of it however long that is.
+    // The accounting database is queried for one job, and another has to wait. Its end is not reported,
+    // however long that takes.
     let (one, other) = (&handles[200..201], &handles[201..]);
     look(one).await;
     assert_eq!(look(other).await[0].state, JobState::Running);
@@ -202,7 +203,7 @@ async fn an_end_is_not_told_before_the_accounting_was_asked_about_it() {
     tokio::time::advance(Duration::from_secs(10)).await;
     let seen = look(other).await;
     assert!(matches!(seen[0].state, JobState::Failed(_)), "it knows nothing of it: {seen:?}");
-    // Many at once are asked about at once.
+    // Many ended jobs share one query.
     world.fake.knows().records = Some((1..=200).map(timeout).collect());
     for many in handles[..200].chunks(100) {
         for seen in look(many).await {
@@ -245,7 +246,7 @@ async fn a_job_that_is_lost_before_it_began_never_begins() {
     let seen = world.look().await;
     assert_eq!(seen.state, JobState::Gone);
     assert!(seen.message.as_ref().is_some_and(|words| words.contains("may be called again")), "{seen:?}");
-    // Were it started now, its wrapper would find the fence.
+    // If it started now, its wrapper would find the fence.
     assert!(world.folder.file("ran/job.0").is_dir());
     assert_eq!(world.look().await, seen);
 }
@@ -259,7 +260,7 @@ async fn a_job_whose_folder_cannot_be_read_keeps_no_other_from_being_seen() {
         folder.write_json(PLAN, &Plan { root: folder.work(), ..Plan::default() }).unwrap();
         world.fake.knows().rows.push(row(job, key, State::Completed));
     }
-    // One half written by another hand, and what a script put where how it ended would be written down.
+    // A half-written plan, and a folder that a script created in place of the file with the stored end.
     std::fs::write(world.slurm.folder("tb-plan").file(PLAN), "{").unwrap();
     std::fs::create_dir(world.slurm.folder("tb-end").file("ran/job.0")).unwrap();
     std::fs::create_dir(world.slurm.folder("tb-end").file(OBSERVED)).unwrap();
@@ -326,7 +327,7 @@ async fn a_job_that_its_user_holds_stays_held_over_a_later_restart_of_the_contro
     for (booted, released) in [
         (before, &[][..]),
         (at + AWAY_FOR * 2, &[]),
-        // It forgot the releases as it crashed, and was away for a moment.
+        // It lost the releases in a crash, and was down for a short time.
         (at + AWAY_FOR / 2, &[7, 8]),
     ] {
         tokio::time::advance(BOOTED_FOR).await;
@@ -353,7 +354,7 @@ async fn a_job_that_is_followed_stays_itself_as_it_is_put_back_into_the_queue() 
     folder.make(None).unwrap();
     folder.write_json(PLAN, &Plan { attached: Some(attached), ..Plan::default() }).unwrap();
     let handle = [JobHandle::new("lab/8/tb-follows")];
-    // The number was given to another job of that name, which was never put back.
+    // In the third row, the number was given to another job of that name, which was never requeued.
     for (submitted, restarts, is_it) in [(100, 0, true), (160, 1, true), (160, 0, false), (40, 1, false)] {
         let submitted = at(submitted);
         world.fake.knows().rows = vec![Row { submitted, restarts, ..row(8, "relax", State::Running) }];

@@ -1,4 +1,4 @@
-//! Arrays on a real cluster: a task for each element of a list, what failed of it, and how far it is.
+//! Tests of arrays on a real cluster: one task per element of a list, failed tasks, and progress.
 
 use serde_json::json;
 use taskbridge_sdk::{ErrorKind, JobState};
@@ -42,7 +42,7 @@ async fn the_tasks_that_are_done_are_counted() {
     assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
 }
 
-/// One of them left a marker, and one only a record in the accounting.
+/// One of them left a marker, and the other only an accounting record.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_tasks_that_the_controller_forgot_are_still_counted() {
     let world = World::on(Held::own(&["--accounting", "--min-job-age", "2"]), json!({})).await;
@@ -55,7 +55,7 @@ async fn failed_tasks_that_the_controller_forgot_are_still_counted() {
         left.len() == 1 && left[0].contains("RUNNING")
     })
     .await;
-    // Neither has looked before.
+    // Neither has polled before.
     let other = world.another(json!({})).await.unwrap();
     for backend in [&world.backend, &other] {
         until(&**backend, &handle, "two that failed", |seen| {
@@ -81,7 +81,7 @@ async fn an_array_of_200_000_elements_is_refused_and_nothing_submitted() {
     assert!(world.queue(&job).is_empty(), "{:?}", world.queue(&job));
 }
 
-/// By its accounting alone, which has one record for all tasks that never began.
+/// Uses only the accounting database, which has one record for all tasks that never began.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_array_that_somebody_cancelled_before_it_began_is_told_as_cancelled() {
     let world = World::new().await;
@@ -89,7 +89,7 @@ async fn an_array_that_somebody_cancelled_before_it_began_is_told_as_cancelled()
     let job = world.job_with("waits", "true", json!({"numbers": [1, 2, 3, 4]}), target);
     let handle = world.backend.start(&job).await.unwrap().handle;
     world.cluster.run("scancel", &[&number(&handle)]);
-    // As when the controller has forgotten it.
+    // Simulates a controller that has forgotten it.
     world.commands.always("squeue", Fault::Says(""));
     let seen = ended(&*world.backend, &handle).await;
     assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");

@@ -1,4 +1,5 @@
-//! The behaviour suite of the sdk on real clusters: with accounting and without any, by Slurm's commands and by slurmrestd.
+//! The sdk's behaviour suite on real clusters: with and without accounting, through Slurm's commands and
+//! through slurmrestd.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,25 +15,25 @@ use crate::cluster::Fault;
 use crate::proxy::{self, Proxy};
 use crate::world::{Held, PATIENCE, World};
 
-/// What sbatch and the others say when the controller is not there.
+/// The message of sbatch and other commands while the controller is unreachable.
 const AWAY: &str = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)";
-/// What sbatch says when the controller has enough to do.
+/// The message of sbatch while the controller is overloaded.
 const BUSY: &str = "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying";
 
-/// The same in the words of slurmrestd.
+/// The same messages from slurmrestd.
 const AWAY_REST: &str = r#"{"errors": [{"error": "Unable to contact slurm controller (connect failure)", "error_number": 1800}]}"#;
 const BUSY_REST: &str =
     r#"{"errors": [{"error": "Slurm temporarily unable to accept job, sleeping and retrying"}]}"#;
 
-/// A backend over one of the drivers, with something of its own between it and the cluster.
+/// A backend with one of the drivers, and with an interceptor between it and the cluster.
 struct Lab {
     world: World,
-    /// Before slurmrestd, where that is asked.
+    /// The proxy in front of slurmrestd, if slurmrestd is used.
     proxy: Option<Proxy>,
     offered: AtomicU32,
 }
 
-/// How the cluster is reached.
+/// The way to reach the cluster.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Commands,
@@ -79,7 +80,7 @@ impl Fixture for Lab {
         hooks: false,
         refuses: true,
         counts_starts: true,
-        // Slurm lists a job from its start on.
+        // Slurm lists a job as soon as it is submitted.
         troubles: &[
             Trouble::StartReplyLost,
             Trouble::StartUnavailable,

@@ -1,5 +1,5 @@
-//! Each caller's jobs as a Unix user of their own. Where the tests run as root, that is real: by sudo, for users that every Debian has.
-//! Otherwise a stand-in for sudo shows what would have been run as whom.
+//! Tests of jobs that run as each caller's own Unix user. As root, the tests use sudo and users that exist on
+//! every Debian. Otherwise, a fake sudo records which command would run as which user.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -11,11 +11,11 @@ use taskbridge_sdk::{Error, ErrorKind, Finding, JobHandle, JobSpec, JobState, On
 
 use crate::world::{Held, World, assert_says, ended, number, runs, tried_otherwise};
 
-/// Two users of a Debian that have groups of their names, and no job but what these tests submit.
+/// Two users of a Debian system that have groups of their own names, and no jobs except those of these tests.
 const ANNS: &str = "daemon";
 const BOBS: &str = "games";
 
-/// The job as somebody asks for it.
+/// Returns the job with this caller.
 fn of(caller: &str, job: JobSpec) -> JobSpec {
     JobSpec { on_behalf_of: Some(OnBehalfOf::named(caller)), ..job }
 }
@@ -25,7 +25,8 @@ fn said(command: &mut Command) -> (bool, String) {
     (done.status.success(), String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned())
 }
 
-/// A stand-in for sudo that writes down what it is told, and runs the command as whoever it is. It says no to what is asked for as `games`.
+/// Returns a fake sudo that records its arguments and runs the command as the current user. It refuses
+/// commands for `games`.
 fn stand_in(world: &World) -> Value {
     let path = world.script("sudo", &format!(
         "printf '%s\\n' \"$*\" >>{0}/sudo.calls\ncase $3 in games) echo 'sudo: a password is required' >&2; exit 1 ;; esac\nshift 4\nexec \"$@\"",
@@ -34,7 +35,8 @@ fn stand_in(world: &World) -> Value {
     json!([path, "-n"])
 }
 
-/// The config by which ann's jobs and bob's are two users', in groups that whoever runs this is in.
+/// Returns a config in which ann's and bob's jobs run as two users, with a group of the user who runs the
+/// tests.
 fn two_users(sudo: Value) -> Value {
     let (_, group) = said(Command::new("id").arg("-gn"));
     let group = group.trim();
@@ -64,7 +66,7 @@ async fn every_command_of_a_job_is_run_as_the_caller() {
         assert!(lines.lines().any(|line| line.contains(&format!("/{name} "))), "{name} is not in {lines}");
     }
 
-    // Nobody of whom nothing is known, and nobody whom sudo refuses, has a job; least of all as our own user.
+    // Unknown callers, and callers that sudo refuses, get no job; in particular none as our own user.
     for (job, kind, says) in [
         (
             of("carol", world.job("carol", "echo no")),
@@ -80,11 +82,11 @@ async fn every_command_of_a_job_is_run_as_the_caller() {
     }
     let ran: Vec<String> = world.commands.calls().into_iter().map(|call| call[0].clone()).collect();
     assert!(!ran.iter().any(|name| name == "sbatch"), "{ran:?}");
-    // A user whom the config no longer names is not replaced by another.
+    // A user that the config no longer names is not replaced by another.
     let gone = JobHandle::new(handle.as_str().replace("/daemon", "/mail"));
     assert_eq!(backend.observe(&gone).await.unwrap_err().kind(), ErrorKind::Config);
     assert_eq!(backend.cancel(&gone).await.unwrap_err().kind(), ErrorKind::Config);
-    // Nor is such a job told as lost by a server whose config has no `run_as` any more.
+    // A server without `run_as` in its config does not report such a job as lost either.
     assert_eq!(world.backend.observe(&handle).await.unwrap_err().kind(), ErrorKind::Config);
     assert_eq!(world.backend.cancel(&handle).await.unwrap_err().kind(), ErrorKind::Config);
 }
@@ -102,12 +104,12 @@ async fn doctor_says_as_whom_sudo_lets_us_act() {
     assert!(refused.says.contains("a password is required"), "{refused:?}");
 }
 
-/// The folder of a job, by its handle.
+/// Returns the folder of a job.
 fn folder_of(world: &World, handle: &JobHandle) -> std::path::PathBuf {
     world.folder().join("jobs").join(handle.as_str().split('/').nth(2).unwrap())
 }
 
-/// What another user gets to see of a file.
+/// Returns whether another user can read a file.
 fn can_read(user: &[&str], path: &Path) -> bool {
     said(Command::new("sudo").arg("-n").args(user).args(["--", "cat"]).arg(path)).0
 }
@@ -115,7 +117,7 @@ fn can_read(user: &[&str], path: &Path) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_two_users_are_theirs_and_closed_to_each_other() {
     if !is_root() {
-        // Only root can be another user without a rule of sudo's.
+        // Only root can act as another user without a sudo rule.
         return tried_otherwise(
             "jobs of two Unix users, which takes root",
             "what is asked of sudo is looked at",
@@ -124,7 +126,7 @@ async fn jobs_of_two_users_are_theirs_and_closed_to_each_other() {
     let world = World::on(Held::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
     let people = json!({"ann": {"user": ANNS}, "bob": {"user": BOBS}});
-    // Root needs no rule, and has none that lets variables through.
+    // Root needs no rule, and has none that passes variables.
     let sudo = ["sudo", "-n", "--preserve-env=SLURM_TIME_FORMAT,SLURM_BITSTR_LEN,SLURM_UMASK"];
     let backend = world.another(json!({"run_as": people, "sudo": sudo})).await.unwrap();
 
@@ -139,7 +141,8 @@ async fn jobs_of_two_users_are_theirs_and_closed_to_each_other() {
     let JobState::Succeeded(output) = &seen.state else { panic!("{seen:?}") };
     assert_eq!(output.artifacts.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), ["sub/a.csv"]);
 
-    // Of what lies in her folder, she reads what her job needs, who shares her group what her job wrote, and nobody else anything.
+    // She can read what her job needs, members of her group can read what her job wrote, and no other user
+    // can read anything.
     let folder = folder_of(&world, &handle);
     let group = fs::metadata(&folder).unwrap().gid();
     assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o7777, 0o2710);
@@ -168,7 +171,7 @@ async fn jobs_of_two_users_are_theirs_and_closed_to_each_other() {
     };
     assert!(writes("work/more") && !writes("id") && !writes("new"), "her job does not write our marks");
 
-    // Bob does not reach her job, by its number or by its task.
+    // Bob cannot reach her job, by its number or by its task.
     let waits = of("ann", world.job("waits", "exec sleep 600"));
     let hers = backend.start(&waits).await.unwrap().handle;
     runs(&*backend, &hers).await;
@@ -187,7 +190,7 @@ async fn jobs_of_two_users_are_theirs_and_closed_to_each_other() {
     backend.cancel(&forged).await.unwrap();
     assert_eq!(backend.observe(&forged).await.unwrap().state, JobState::Gone);
     assert_eq!(backend.observe(&hers).await.unwrap().state, JobState::Running);
-    // Slurm has the jobs as theirs, and each is looked at with those of its user alone.
+    // In Slurm, each job belongs to its user. It is polled only with other jobs of that user.
     let users = world.cluster.run("squeue", &["-h", "-t", "all", "-j", &number(&hers), "-o", "%u"]);
     assert_eq!(users.trim(), ANNS);
     assert_ne!(backend.group(&hers), backend.group(&forged));
@@ -210,7 +213,7 @@ async fn by_slurmrestd_each_user_needs_a_token_of_their_own() {
     let Err(error) = world.another(config(None)).await else { panic!("it takes our own token") };
     assert_eq!(error.kind(), ErrorKind::Config, "{error}");
     if !is_root() {
-        // Nobody else has the cluster make a token for another.
+        // Only root can have the cluster create a token for another user.
         return tried_otherwise(
             "slurmrestd with tokens of two users, which takes root",
             "that none is used for another is looked at",
@@ -221,7 +224,7 @@ async fn by_slurmrestd_each_user_needs_a_token_of_their_own() {
     let job = of("ann", world.job("ann", "id -un"));
     let handle = backend.start(&job).await.unwrap().handle;
     assert_says(&ended(&*backend, &handle).await, &[ANNS]);
-    // A group that she is not in keeps her job out of its folder.
+    // Her job cannot access its folder through a group that she is not in.
     let shut_out =
         json!({"user": ANNS, "group": BOBS, "token": token.trim().trim_start_matches("SLURM_JWT=")});
     let backend = world.another(json!({"rest": own, "run_as": {"ann": shut_out}})).await.unwrap();
@@ -231,7 +234,7 @@ async fn by_slurmrestd_each_user_needs_a_token_of_their_own() {
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }
 
-/// The rule that the README has for sudo, with these names in it.
+/// Returns the README's sudo rule with these names.
 fn rule(server: &str, callers: &str) -> String {
     let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
     let (_, rest) = readme.split_once("```sudoers\n").unwrap();
@@ -246,13 +249,13 @@ fn the_rule_for_sudo_lets_the_server_run_slurms_commands_as_callers_and_nothing_
     fs::write(&path, rule("www-data", "daemon, games")).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // Slurm's commands say nothing without a config; that they find this one shows that its variable arrives.
+    // Slurm's commands fail without a config. If they find this one, `SLURM_CONF` was passed on.
     let conf = dir.path().join("slurm.conf");
     fs::write(&conf, "ClusterName=lab\nSlurmctldHost=localhost\n").unwrap();
     let (right, words) =
         said(Command::new("visudo").env("PATH", "/usr/sbin:/usr/bin").args(["-c", "-f"]).arg(&path));
     assert!(right, "{words}");
-    // Where this process may have a mount of its own, sudo itself is asked.
+    // If this process may create mounts, sudo itself is tested.
     if !said(Command::new("unshare").args(["-m", "true"])).0 {
         return tried_otherwise(
             "that sudo holds to the README's rule, which takes a mount",

@@ -1,5 +1,5 @@
-//! slurmctld is killed while jobs are in flight. It then forgets some, gives their numbers to others, and starts some twice; each
-//! script must run once all the same, and no key may have two jobs that were released.
+//! Tests that kill slurmctld while jobs are in flight. It then forgets some jobs, reuses their numbers, and
+//! starts some twice. Each script must still run only once, and no key may have two released jobs.
 
 use std::fs;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use taskbridge_sdk::{Backend, JobHandle, JobSpec, JobState};
 
 use crate::world::{Held, PATIENCE, World, number};
 
-/// Of each of the two kinds: 24 in all.
+/// Kills per test: 24 in both tests.
 const KILLS: usize = 12;
 
-/// Starts a job as the server does: again with `may_exist`, until it is accepted.
+/// Starts a job as the server does: repeats the start with `may_exist` until it is accepted.
 async fn insist(backend: &dyn Backend, job: &JobSpec) -> JobHandle {
     let began = std::time::Instant::now();
     let mut job = job.clone();
@@ -50,8 +50,8 @@ async fn over_12_kills_of_the_controller_after_it_took_a_job_each_script_runs_on
     .await;
 }
 
-/// A controller that was killed forgets some jobs and is away for others. What is said of each changes with what happens to it, and not
-/// with each look.
+/// A killed controller forgets some jobs and is unavailable for others. A job's message changes when
+/// something happens to the job, and not with each poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_stay_steady_after_kill() {
     let often = json!({"command_timeout": "4s", "look_every": "15s", "position_every": "60s"});
@@ -81,7 +81,7 @@ async fn messages_stay_steady_after_kill() {
     assert!(said.iter().all(|said| said.len() <= 8), "{said:#?}");
 }
 
-/// The controller is killed, and begins again.
+/// Kills the controller and starts it again.
 fn kill(world: &World) {
     tokio::task::block_in_place(|| {
         world.cluster.order("kill slurmctld");
@@ -115,7 +115,8 @@ async fn each_script_runs_once(start: impl AsyncFn(&World, &JobSpec, usize) -> J
         let ran = fs::read_to_string(count.join(number.to_string())).unwrap_or_default().lines().count();
         match state {
             JobState::Succeeded(_) => assert_eq!(ran, 1, "job {number} succeeded and ran {ran} times"),
-            // A lost job is told as lost, whether or not it had begun; it never begins twice. Nobody cancelled any.
+            // A lost job is reported as lost, whether or not it had begun, and never begins twice. None was
+            // cancelled.
             JobState::Gone | JobState::Failed(_) => {
                 assert!(ran <= 1, "job {number} ran {ran} times: {state:?}");
                 assert_lost(&world, handle, &state);
@@ -128,14 +129,15 @@ async fn each_script_runs_once(start: impl AsyncFn(&World, &JobSpec, usize) -> J
     assert!(succeeded > 0, "nothing was seen to go on over a kill");
 }
 
-/// Of the jobs of a key, those that were never released have no priority, and keep none as they are cancelled.
+/// Jobs of a key that were never released have priority 0, and keep it when they are cancelled.
 fn assert_one_was_released(world: &World, handle: &JobHandle) {
     let key = handle.as_str().rsplit('/').next().unwrap();
     let all = world.cluster.run("squeue", &["-h", "-t", "all", "-n", key, "-o", "%i %T %r %Q"]);
     assert!(all.lines().filter(|row| !row.ends_with(" 0")).count() <= 1, "two were released: {all}");
 }
 
-/// By the cluster's own records, the controller forgot a job of this number, and it does not show this one as completed.
+/// According to the cluster's own records, the controller forgot a job of this number, and does not show this
+/// one as completed.
 fn assert_lost(world: &World, handle: &JobHandle, state: &JobState) {
     let (number, key) = (number(handle), handle.as_str().rsplit('/').next().unwrap());
     let log = fs::read_to_string(world.cluster.folder.join("log/slurmctld")).unwrap();
@@ -148,7 +150,7 @@ fn assert_lost(world: &World, handle: &JobHandle, state: &JobState) {
     );
 }
 
-/// True if slurmctld gave a job this number, and did not know it when it began anew.
+/// Returns true if slurmctld assigned this number to a job, and did not know the job after a restart.
 fn forgot(log: &str, number: &str) -> bool {
     let (given, recovered) =
         (format!("submit_batch_job: JobId={number} "), format!("Recovered JobId={number} "));
@@ -162,7 +164,8 @@ fn forgot(log: &str, number: &str) -> bool {
     false
 }
 
-/// Lines of a 22.05 whose controller was killed right after it took job 5, and once more after it gave that number to another.
+/// Log lines of Slurm 22.05. The controller was killed right after it accepted job 5, and again after it
+/// reused that number.
 #[test]
 fn what_the_controller_forgot_is_told_by_its_log() {
     let log = "\

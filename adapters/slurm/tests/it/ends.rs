@@ -1,5 +1,5 @@
-//! How jobs end, and what is told of it, on a real cluster: codes, signals, limits, results, logs, and jobs that Slurm no longer
-//! knows.
+//! Tests of how jobs end on a real cluster, and of the reports: exit codes, signals, limits, results, logs,
+//! and jobs that Slurm no longer knows.
 
 use std::fs;
 
@@ -51,8 +51,8 @@ async fn a_time_limit_is_told_with_what_to_raise() {
     assert_says(&seen, &["time limit", "It asked for 00:01:00 and ran for 00:01:", "Raise `--time`."]);
 }
 
-/// Slurm says this where the kernel keeps the limit, and this machine lets us have such limits: as root, and with the first version of
-/// control groups. Elsewhere what it printed here is in `recorded.rs`.
+/// Slurm reports this if the kernel enforces the limit. The machine must permit such limits: as root, with
+/// control groups version 1. `recorded.rs` has the recorded output for other machines.
 #[tokio::test(flavor = "multi_thread")]
 async fn out_of_memory_on_the_real_cluster_is_told_with_what_to_raise() {
     if fs::OpenOptions::new().append(true).open("/sys/fs/cgroup/memory/tasks").is_err() {
@@ -81,7 +81,7 @@ async fn cancellation_by_others_names_them() {
     assert_eq!(seen.message.as_deref(), Some(words.as_str()));
 }
 
-/// Without control groups, Slurm calls this FAILED by signal 9.
+/// Without control groups, Slurm reports FAILED by signal 9.
 #[tokio::test(flavor = "multi_thread")]
 async fn too_much_memory_is_told_with_slurms_own_line() {
     let world = World::new().await;
@@ -138,8 +138,8 @@ async fn a_log_grows_as_it_is_printed() {
 async fn a_job_that_the_controller_forgot_is_known_by_the_accounting() {
     let cluster = Held::own(&["--accounting", "--min-job-age", "2"]);
     let world = World::on(cluster, json!({"accounting_wait": "60s"})).await;
-    // The first leaves a marker, and the accounting alone knows what it used. Of the second, whose wrapper is killed, the
-    // accounting alone knows how it ended.
+    // The first job leaves a marker, and only the accounting database knows its usage. The wrapper of the
+    // second job is killed, and only the accounting database knows how it ended.
     let rows = [
         ("sleep 1.2; echo gone soon; exit 4", "exit code 4", "gone soon"),
         ("echo no marker; sleep 1.2; kill -KILL $PPID", "SIGKILL", "no marker"),
@@ -184,7 +184,7 @@ async fn progress_comes_by_the_comment() {
     let job = world.job("waits", "exec sleep 600");
     let handle = world.backend.start(&job).await.unwrap().handle;
     runs(&*world.backend, &handle).await;
-    // As the job itself would say it.
+    // A job can set the comment itself in this way.
     world.cluster.run("scontrol", &["update", &format!("jobid={}", number(&handle)), "comment=progress=2/3"]);
     let progress = crate::world::until(&*world.backend, &handle, "progress", |seen| seen.progress).await;
     assert_eq!((progress.done, progress.total), (2.0, Some(3.0)));

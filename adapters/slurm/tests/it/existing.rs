@@ -1,5 +1,5 @@
-//! Jobs that have to do with others that are there already, by both drivers: those that begin after another, and those that somebody else
-//! submitted and a task follows.
+//! Tests of jobs that depend on existing jobs, with both drivers: dependencies, and tasks that follow a job
+//! that was submitted elsewhere.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use taskbridge_sdk::{Backend, ErrorKind, JobHandle, JobSpec, JobState};
 
 use crate::world::{World, assert_says, ended, merge, number, runs, until};
 
-/// One by each driver.
+/// Returns one backend per driver.
 async fn both(world: &World) -> [Arc<dyn Backend>; 2] {
     [world.backend.clone(), world.by_rest(json!({})).await]
 }
 
-/// A job of these lines that comes after another.
+/// Returns a job of these lines that begins after another.
 fn after(world: &World, lines: &str, before: Value, more: Value) -> JobSpec {
     let mut after = json!({"job": "{{ before }}"});
     merge(&mut after, &more);
     world.job_with("second", lines, json!({"before": before}), json!({"after": after}))
 }
 
-/// As a parameter with `type = "task"` gives it, and as a number.
+/// Returns the job as a parameter with `type = "task"`, and as a number.
 fn names(handle: &JobHandle) -> [Value; 2] {
     [json!(handle.as_str()), json!(number(handle).parse::<u32>().unwrap())]
 }
@@ -110,7 +110,7 @@ async fn what_comes_after_a_job_that_has_ended_begins_at_once_or_is_refused() {
     }
 }
 
-/// Submits a script as somebody at a terminal does; its number.
+/// Submits a script as a user at a terminal does, and returns its number.
 fn by_hand(world: &World, lines: &str, options: &[&str]) -> u32 {
     let script = world.script("by-hand", lines);
     let mut words = vec!["--parsable", "--output=/dev/null"];

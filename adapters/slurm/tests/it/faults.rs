@@ -1,5 +1,5 @@
-//! What goes wrong between the backend and its cluster: replies that are lost, commands that hang, a controller that is away, and
-//! what must be refused before anything is submitted.
+//! Tests of faults between the backend and its cluster: lost responses, commands that hang, an unreachable
+//! controller, and requests that must be refused before anything is submitted.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ async fn a_second_job_under_the_key_that_is_held_is_removed() {
     let job = world.job("waits", "exec sleep 600");
     world.commands.fault("sbatch", Fault::HangsAfter);
     assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Uncertain);
-    // Another process that had the same order, and died before it wrote down what came of it.
+    // Another process had the same request, and crashed before it recorded the outcome.
     submit_held(&world, &job);
     let mut again = job.clone();
     again.may_exist = true;
@@ -55,7 +55,7 @@ async fn a_second_job_under_the_key_that_is_held_is_removed() {
     assert_eq!(all.len(), 2, "{all:?}");
     let left: Vec<_> = all.iter().filter(|row| !row.contains("CANCELLED")).collect();
     assert!(left.len() == 1 && left[0].starts_with(&number(&handle)), "{all:?}");
-    // One that comes after the job was recorded, as that of a command which had been given up.
+    // A submission that arrives after the job was recorded, such as that of an abandoned command.
     submit_held(&world, &job);
     until(&*world.backend, &handle, "that it is removed", |_| {
         let all = world.queue(&job);
@@ -66,7 +66,7 @@ async fn a_second_job_under_the_key_that_is_held_is_removed() {
     world.backend.cancel(&handle).await.unwrap();
 }
 
-/// Submits a job of the same key as a start does, which says nothing of it to anybody.
+/// Submits a job of the same key as a start does, without recording it.
 fn submit_held(world: &World, job: &JobSpec) {
     let script = world.script("held", "exec sleep 600");
     let name = format!("--job-name={}", job.key);
@@ -82,7 +82,7 @@ async fn while_the_controller_is_away_nothing_is_concluded() {
     runs(&*world.backend, &handle).await;
     world.cluster.order("stop slurmctld");
     let began = Instant::now();
-    // A controller that is slow is asked less often, and the last look is believed for as long.
+    // A slow controller is polled less often, and the last response is used for longer.
     let error = loop {
         match world.backend.observe(&handle).await {
             Ok(seen) => assert_eq!(seen.state, JobState::Running),
@@ -106,7 +106,7 @@ async fn while_the_controller_is_away_nothing_is_concluded() {
     ended(&*world.backend, &handle).await;
 }
 
-/// As it is found where a shared file system is not mounted: an empty folder.
+/// An empty folder, as if a shared file system were not mounted.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_jobs_folder_is_not_mounted_nothing_is_concluded_and_nothing_submitted() {
     let world = World::new().await;
@@ -116,7 +116,7 @@ async fn while_the_jobs_folder_is_not_mounted_nothing_is_concluded_and_nothing_s
     fs::create_dir(&jobs).unwrap();
     let unknown = JobHandle::new("lab/999999/tb-aaaaaaaaaaaaaaaaaaaaaaaaaa");
     let other = world.job("other", "echo it runs");
-    // As before, and as a server finds it that begins now.
+    // The backend from before, and a server that starts now.
     let began = world.another(json!({})).await.unwrap();
     for backend in [&world.backend, &began] {
         let error = backend.start(&other).await.unwrap_err();
@@ -136,7 +136,7 @@ async fn while_the_jobs_folder_is_not_mounted_nothing_is_concluded_and_nothing_s
     }
 }
 
-/// Each must be refused with words that name what is wrong, and nothing may be submitted.
+/// Each row must be refused with a message that names the problem, and nothing may be submitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_is_refused_and_nothing_is_submitted() {
     let world = World::new().await;

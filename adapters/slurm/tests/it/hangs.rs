@@ -1,5 +1,6 @@
-//! Folders whose file system hangs or gives errors, on a real cluster: over them lies for a while one in user space whose server answers
-//! nothing, or is dead. Elsewhere than as root on a machine that has such file systems, the crate's own tests have to do.
+//! Tests of folders whose file system hangs or fails, on a real cluster. A FUSE file system with an
+//! unresponsive or dead server covers the folder for a while. It needs root and `/dev/fuse`; other machines
+//! rely on the crate's unit tests.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -12,7 +13,7 @@ use taskbridge_sdk::{ErrorKind, JobState, LogRequest};
 
 use crate::world::{Held, World, assert_says, ended, eventually, runs, silent_for, tried_otherwise, until};
 
-/// Mounts it, says so, and takes it away at the end of its input.
+/// A Python program that mounts the file system, reports that, and unmounts it at the end of its input.
 const SERVER: &str = r#"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -31,21 +32,21 @@ sys.stdin.read()
 libc.umount2(place, 2)
 "#;
 
-/// As long as this is held, the folder's file system is away.
+/// A guard: while it exists, the folder's file system is unavailable.
 struct Away(Child);
 
 impl Away {
-    /// Whoever goes to the folder waits.
+    /// Every access to the folder blocks.
     fn hangs(folder: &Path) -> Option<Self> {
         Self::over(folder, "hangs")
     }
 
-    /// Whoever goes to the folder gets an error.
+    /// Every access to the folder fails.
     fn is_dead(folder: &Path) -> Option<Self> {
         Self::over(folder, "is dead")
     }
 
-    /// `None` where we may not mount anything, or there is no such file system.
+    /// Returns `None` if we may not mount anything, or if FUSE is missing.
     fn over(folder: &Path, how: &str) -> Option<Self> {
         let mut server = Command::new("python3");
         server.args(["-c", SERVER]).arg(folder).arg(how).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -100,7 +101,7 @@ async fn a_folder_that_hangs_is_told_and_holds_up_nobody_else() {
     }
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     assert!(world.queue(&other).is_empty(), "{:?}", world.queue(&other));
-    // The same cluster, by a folder that answers.
+    // The same cluster, with a responsive folder.
     let beside = World::new().await;
     let (_, seen) = beside.run(&beside.job("beside", "echo beside")).await;
     assert_says(&seen, &["beside"]);

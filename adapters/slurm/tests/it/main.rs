@@ -1,5 +1,5 @@
-//! The adapter from outside, on a real Slurm cluster (`tests/slurm`), whose commands lose and refuse what they are told to. It must
-//! not look into the crate.
+//! Integration tests of the adapter on a real Slurm cluster (`tests/slurm`), whose commands can be made to
+//! fail or to lose responses. They must not use internals of the crate.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
 

@@ -1,4 +1,5 @@
-//! The batch scripts of a folder as tools, with the qualities of service of a real accounting, and what the doctor says of them.
+//! Tests of discovery: the batch scripts of a folder as tools, with the qualities of service of a real
+//! accounting database, and the findings of `taskbridge doctor`.
 
 use serde_json::json;
 use taskbridge_sdk::suite::job;

@@ -1,11 +1,11 @@
-//! What a job is asked to be, and what it is handed, as a real cluster and a real script see it, by both drivers.
+//! Tests of requested options and files, as a real cluster and a real script see them, with both drivers.
 
 use serde_json::json;
 use taskbridge_sdk::{FileContent, InputFile, JobState, SourceFile};
 
 use crate::world::{World, assert_says, ended, number};
 
-/// A reservation of the test's own, in the far future, so that no other job is in its way.
+/// A reservation of this test, in the far future, so that it does not block other jobs.
 struct Reservation<'a>(&'a World, String);
 
 impl<'a> Reservation<'a> {

@@ -1,5 +1,5 @@
-//! A proxy before slurmrestd, on a unix socket or on TCP as that is: it counts requests, loses replies and answers in its place. It
-//! must not know what a request means.
+//! A proxy in front of slurmrestd, on a Unix socket or on TCP. It counts requests, drops responses and
+//! answers in slurmrestd's place. It must not know what a request means.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,26 +10,26 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
-/// What happens to one request instead of what should.
+/// A fault for one request.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// It is served, and the reply is lost.
+    /// The request is processed, and the response is lost.
     ReplyLost,
-    /// It is not served, and answered with this status and JSON.
+    /// The request is not processed, and gets this status and JSON.
     Answered(u16, &'static str),
 }
 
 #[derive(Default)]
 struct Shared {
-    /// For requests whose first line holds these words.
+    /// Faults for requests whose first line contains these words.
     faults: Vec<(String, VecDeque<Fault>)>,
-    /// The first lines of requests, and the statuses that they were answered with.
+    /// The first lines of requests, and the status codes of the responses.
     seen: Vec<(String, u16)>,
 }
 
 pub(crate) struct Proxy {
     shared: Arc<Mutex<Shared>>,
-    /// Where it listens: as `rest.socket` or `rest.url` has it.
+    /// The proxy's address, in the format of `rest.socket` or `rest.url`.
     pub(crate) place: String,
     _running: JoinSet<()>,
 }
@@ -38,7 +38,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Proxy {
-    /// Before the socket of a slurmrestd, in this folder.
+    /// Starts a proxy for the socket of a slurmrestd, in this folder.
     pub(crate) async fn on_socket(upstream: &Path, folder: &Path) -> Self {
         let path = folder.join("rest.sock");
         let listener = UnixListener::bind(&path).unwrap();
@@ -60,7 +60,7 @@ impl Proxy {
         Self { shared, place: path.to_str().unwrap().to_owned(), _running: running }
     }
 
-    /// Before the port of a slurmrestd.
+    /// Starts a proxy for the port of a slurmrestd.
     pub(crate) async fn on_tcp(upstream: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let place = format!("http://{}", listener.local_addr().unwrap());
@@ -82,7 +82,7 @@ impl Proxy {
         Self { shared, place, _running: running }
     }
 
-    /// Has the next request go wrong whose first line holds these words.
+    /// Injects a fault into the next request whose first line contains these words.
     pub(crate) fn make(&self, words: &str, fault: Fault) {
         let mut shared = self.shared.lock().unwrap();
         match shared.faults.iter_mut().find(|(known, _)| known == words) {
@@ -91,14 +91,14 @@ impl Proxy {
         }
     }
 
-    /// What was asked since the last time, and how it was answered; 0 for a reply that was lost.
+    /// Returns the requests since the last call, with their status codes; 0 for a lost response.
     pub(crate) fn seen(&self) -> Vec<(String, u16)> {
         std::mem::take(&mut self.shared.lock().unwrap().seen)
     }
 }
 
-/// The requests of a connection, one after the other. It stays open as slurmrestd's own would: a client that has just been told so
-/// may send its next request at any moment, and would see that break.
+/// Serves the requests of a connection, one after the other. The connection stays open, like slurmrestd's
+/// own: a client may send its next request at any time after a response, and would otherwise see an error.
 async fn serve<F: Future<Output = io::Result<Box<dyn Stream>>>>(
     mut client: Box<dyn Stream>,
     connect: impl Fn() -> F,
@@ -112,7 +112,7 @@ async fn serve<F: Future<Output = io::Result<Box<dyn Stream>>>>(
     }
 }
 
-/// Replies to a request. False if the connection ends with it.
+/// Responds to a request. Returns false if the connection ends with it.
 async fn reply<F: Future<Output = io::Result<Box<dyn Stream>>>>(
     client: &mut Box<dyn Stream>,
     request: &[u8],
@@ -151,7 +151,7 @@ async fn reply<F: Future<Output = io::Result<Box<dyn Stream>>>>(
     Ok(fault.is_none())
 }
 
-/// One HTTP message, whole: as many bytes as its head says.
+/// Reads one HTTP message completely, according to its `content-length`.
 async fn message(stream: &mut Box<dyn Stream>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut wanted = usize::MAX;

@@ -1,4 +1,4 @@
-//! Jobs that wait: where they stand in the queue, when they may begin, and those that are put back into it.
+//! Tests of pending jobs: their positions in the queue, their expected start times, and requeued jobs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,12 +36,12 @@ async fn a_job_that_waits_says_its_position_and_its_expected_start() {
     }
 }
 
-/// Where a job counts how often it runs.
+/// Returns the file in which a job counts its runs.
 fn count(world: &World, name: &str) -> PathBuf {
     world.folder().join(format!("{name}.runs"))
 }
 
-/// A job that says each time that it runs, and ends once it was put back.
+/// Returns a job that records each run, and ends after a requeue.
 fn again(world: &World, name: &str, requeue: bool) -> JobSpec {
     let lines = format!(
         "echo $SLURM_RESTART_COUNT >>'{}'; [ \"${{SLURM_RESTART_COUNT:-0}}\" = 0 ] || exit 0; sleep 600 & wait",
@@ -50,7 +50,7 @@ fn again(world: &World, name: &str, requeue: bool) -> JobSpec {
     world.job_with(name, &lines, json!({}), json!({"requeue": requeue}))
 }
 
-/// How often its script ran, and the names of its marks.
+/// Returns how often its script ran, and the names of its fences.
 fn ran(world: &World, name: &str, handle: &JobHandle) -> (usize, Vec<String>) {
     let key = handle.as_str().rsplit('/').next().unwrap();
     let marks = fs::read_dir(world.folder().join("jobs").join(key).join("ran")).unwrap();
@@ -59,7 +59,7 @@ fn ran(world: &World, name: &str, handle: &JobHandle) -> (usize, Vec<String>) {
     (fs::read_to_string(count(world, name)).unwrap_or_default().lines().count(), marks)
 }
 
-/// What a run leaves that found its job's script to have run already.
+/// Returns the file that a second run leaves when it finds the fence.
 fn mark_of_again(world: &World, handle: &JobHandle) -> PathBuf {
     let key = handle.as_str().rsplit('/').next().unwrap();
     world.folder().join("jobs").join(key).join("ran/job.0/again")
@@ -78,7 +78,7 @@ async fn a_job_is_run_again_where_that_is_allowed_and_nowhere_else() {
     let may = start(&*world.backend, "may", true).await;
     let may_by_rest = start(&*by_rest, "may-by-rest", true).await;
     let may_not = start(&*world.backend, "may-not", false).await;
-    // slurmrestd of 22.05 does not heed that this is not allowed.
+    // slurmrestd of 22.05 ignores that a requeue is not allowed.
     let not_heeded = start(&*by_rest, "not-heeded", false).await;
     for handle in [&may, &may_by_rest, &not_heeded] {
         let done = requeue(handle);

@@ -1,5 +1,5 @@
-//! What the test cluster shows on some machines alone, by what sacct printed of it there: recorded text in place of the real command. The
-//! job is real.
+//! Tests of states that the test cluster shows only on some machines. Recorded text replaces the real output
+//! of sacct. The job is real.
 
 use serde_json::json;
 use taskbridge_sdk::JobState;
@@ -7,8 +7,8 @@ use taskbridge_sdk::JobState;
 use crate::cluster::Fault;
 use crate::world::{World, assert_says, ended, number, runs};
 
-/// `OUT_OF_MEMORY` comes from control groups (`ends.rs` has it from a real cluster, where the machine lets it). This is what a 22.05 printed
-/// of a job that had asked for 30 MB, but for its number and name.
+/// `OUT_OF_MEMORY` needs control groups (`ends.rs` tests it on a real cluster, if the machine permits). This
+/// is the output of Slurm 22.05 for a job that requested 30 MB, except for its number and name.
 #[tokio::test(flavor = "multi_thread")]
 async fn recorded_accounting_text_of_a_job_out_of_memory_is_told_with_what_to_raise() {
     let world = World::new().await;
@@ -21,7 +21,7 @@ async fn recorded_accounting_text_of_a_job_out_of_memory_is_told_with_what_to_ra
         "{id}|OUT_OF_MEMORY|0:125|1795357042|1795357042|1795357046|4|60||00:00.074|1|30M|node28459|{key}\n\
          {id}.batch|OUT_OF_MEMORY|0:125|1795357042|1795357042|1795357046|4||35516K|00:00.074|1||node28459|batch\n"
     );
-    // The controller has forgotten it, and the accounting says this.
+    // The controller has forgotten it, and the accounting database returns this.
     world.commands.always("squeue", Fault::Says(""));
     world.commands.always("sacct", Fault::Says(&recorded));
     let seen = ended(&*world.backend, &handle).await;

@@ -1,4 +1,5 @@
-//! What is slurmrestd's own: credentials, which API is spoken, and lists that are not sent again while nothing changes.
+//! Tests specific to slurmrestd: credentials, the API version, and lists that are not sent again while
+//! nothing changes.
 
 use std::time::Duration;
 
@@ -78,7 +79,7 @@ async fn what_is_no_slurmrestd_is_told() {
     for answer in [Fault::Answered(200, r#"{"paths": {"/pets": {}}}"#), Fault::Answered(404, "not found")] {
         proxy.make("/openapi", answer.clone());
         let error = world.another(json!({"rest": {"url": proxy.place}})).await.err().unwrap();
-        // What answers there may be another tomorrow.
+        // Another service may answer there later.
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{answer:?}: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! A login node that is reached by ssh: a real sshd on this machine, with keys of its own.
+//! Tests of a login node over ssh: a real sshd on this machine, with its own keys.
 
 use std::fs;
 use std::net::TcpListener;
@@ -19,8 +19,8 @@ struct Sshd {
     _port: UnixListener,
 }
 
-/// A port that nobody listens on, as `tests/slurm/cluster.py` takes them: below those of outgoing connections, and not that of another
-/// test for as long as this is held.
+/// Returns a free port, chosen as in `tests/slurm/cluster.py`: below the ports of outgoing connections, and
+/// reserved against other tests while the listener exists.
 fn free_port() -> (u16, UnixListener) {
     let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let mark = |port: u16| {
@@ -50,7 +50,7 @@ impl Sshd {
         let (port, mark) = free_port();
         let host = fs::read_to_string(path("host.pub")).unwrap();
         fs::write(path("known"), format!("[127.0.0.1]:{port} {host}")).unwrap();
-        // It wants this folder where it runs as root.
+        // sshd needs this folder when it runs as root.
         let _ = fs::create_dir("/run/sshd");
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\nStrictModes no\n\
@@ -81,7 +81,7 @@ impl Sshd {
         let _ = self.process.wait();
     }
 
-    /// What the config of a backend says to get there.
+    /// Returns the ssh command for the config of a backend.
     fn command(&self) -> Vec<String> {
         let config = self.dir.path().join("ssh_config").display().to_string();
         ["ssh", "-F", &config, "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"].map(str::to_owned).to_vec()
@@ -105,7 +105,7 @@ async fn jobs_are_submitted_looked_at_and_cancelled_on_a_login_node() {
     world.backend.cancel(&handle).await.unwrap();
     assert!(matches!(ended(&*world.backend, &handle).await.state, JobState::Cancelled(_)));
 
-    // With nobody there, a start is not taken for one that may have been heard.
+    // Without an sshd, a start does not count as one that may have arrived.
     sshd.end();
     let error = world.backend.start(&world.job("late", "true")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");

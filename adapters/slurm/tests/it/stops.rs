@@ -1,4 +1,5 @@
-//! Jobs that are cancelled while they wait, run and end, that are held for an approval, and that get signals.
+//! Tests of jobs that are cancelled while they are pending, running or ending, jobs that are held for an
+//! approval, and jobs that get signals.
 
 use serde_json::{Map, json};
 use taskbridge_sdk::suite::job as call;
@@ -10,7 +11,7 @@ use crate::world::{Held, World, ended, eventually, number, runs, until};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_waits_is_cancelled_and_never_runs() {
     let world = World::new().await;
-    // Nobody opens that partition.
+    // That partition is never opened.
     let target = json!({"resources": {"partition": "closed"}});
     let job = world.job_with("waits", "touch ran", json!({}), target);
     let handle = world.backend.start(&job).await.unwrap().handle;
@@ -48,7 +49,8 @@ async fn a_job_that_runs_is_cancelled_with_all_that_it_started() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_ending_is_cancelled_and_that_says_what_came_of_it() {
-    // It takes its time to end, Slurm kills it after two seconds, and it is not over before this lets it be.
+    // It takes long to end. Slurm kills it after two seconds, and the epilog keeps it in the queue until the
+    // test permits its end.
     let dir = tempfile::tempdir().unwrap();
     let (epilog, over) = (dir.path().join("epilog"), dir.path().join("over"));
     let lines = format!("#!/bin/sh\nuntil [ -e {} ]; do sleep 0.1; done\n", over.display());
@@ -73,7 +75,7 @@ async fn a_job_that_is_ending_is_cancelled_and_that_says_what_came_of_it() {
     assert_eq!(ended(&*world.backend, &handle).await, seen);
 }
 
-/// scancel says yes to everything.
+/// scancel always reports success.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancellation_that_did_nothing_is_seen_and_the_next_one_ends_the_job() {
     let world = World::new().await;
@@ -117,7 +119,7 @@ async fn a_job_of_another_name_under_the_same_number_is_left_alone() {
     let job = world.job("waits", "exec sleep 600");
     let handle = world.backend.start(&job).await.unwrap().handle;
     runs(&*world.backend, &handle).await;
-    // As after a crash of the controller that forgot a number and gave it out again.
+    // Simulates a controller that crashed, forgot a number and reused it.
     let other =
         taskbridge_sdk::JobHandle::new(format!("lab/{}/tb-aaaaaaaaaaaaaaaaaaaaaaaaaa", number(&handle)));
     world.backend.cancel(&other).await.unwrap();
@@ -154,7 +156,7 @@ async fn a_signal_reaches_what_runs_once_and_nothing_of_what_waits() {
     let error = world.backend.start(&send(&waits)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
     assert_eq!(count(), 0, "it was refused");
-    // Nothing of the array waits any more.
+    // No part of the array is pending any more.
     world.backend.start(&send(&array)).await.unwrap();
     eventually("its first task heard it", || count() == 1).await;
     for handle in [array, waits] {
@@ -188,7 +190,7 @@ async fn by_slurmrestd_a_signal_reaches_the_steps_and_nothing_of_what_waits() {
     assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
     assert!(!heard.exists());
     by_rest.start(&send(&runs)).await.unwrap();
-    // It goes to the script as well, so that srun hands it on once more.
+    // The script gets the signal as well, so srun forwards it once more.
     eventually("it heard it", || heard.exists()).await;
     for handle in [runs, waits] {
         world.backend.cancel(&handle).await.unwrap();

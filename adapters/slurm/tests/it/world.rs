@@ -1,4 +1,5 @@
-//! A cluster, the adapter connected to it by one of its drivers, scripts to submit, and ways to wait for jobs.
+//! Test environment: a cluster, the adapter connected to it with one of its drivers, scripts to submit, and
+//! functions that wait for jobs.
 
 use std::fs;
 use std::io::Write as _;
@@ -19,14 +20,14 @@ use tokio::task::block_in_place;
 
 use crate::cluster::{Cluster, Commands};
 
-/// Says what this machine does not let a test try, and what shows it in its place. It is written past what `cargo test` holds back of
-/// tests that pass, and `tests/run` tells it again.
+/// Reports what this machine does not let a test try, and what covers it instead. Writes to stderr directly,
+/// since `cargo test` hides the output of passing tests. `tests/run` prints it again.
 #[expect(clippy::explicit_write, reason = "what `eprintln!` writes is held back")]
 pub(crate) fn tried_otherwise(what: &str, otherwise: &str) {
     writeln!(std::io::stderr(), "tried otherwise: {what}: {otherwise}").unwrap();
 }
 
-/// A cluster that all tests share, or one of a test's own.
+/// A cluster that all tests share, or one of a single test.
 pub(crate) enum Held {
     Shared(&'static Cluster),
     Own(Box<Cluster>),
@@ -59,19 +60,19 @@ impl Held {
 
 pub(crate) struct World {
     pub(crate) cluster: Held,
-    /// Slurm's commands, as this backend alone calls them.
+    /// Slurm's commands, as only this backend calls them.
     pub(crate) commands: Commands,
     pub(crate) backend: Arc<dyn Backend>,
     dir: tempfile::TempDir,
 }
 
 impl World {
-    /// On the cluster with accounting that all share.
+    /// Creates a world on the shared cluster with accounting.
     pub(crate) async fn new() -> Self {
         Self::on(Held::shared(), json!({})).await
     }
 
-    /// On this cluster, with these members in the backend's config.
+    /// Creates a world on this cluster, with additional settings in the backend's config.
     pub(crate) async fn on(cluster: Held, more: Value) -> Self {
         let commands = cluster.commands();
         let dir = tempfile::tempdir().unwrap();
@@ -80,12 +81,12 @@ impl World {
         Self { cluster, commands, backend, dir }
     }
 
-    /// One more backend over the same jobs, such as that of another process.
+    /// Connects another backend to the same jobs, as another process would.
     pub(crate) async fn another(&self, more: Value) -> Result<Arc<dyn Backend>> {
         connect(self.dir.path(), config(&self.commands, more)).await
     }
 
-    /// One more backend over the same jobs, by slurmrestd.
+    /// Connects another backend to the same jobs, through slurmrestd.
     pub(crate) async fn by_rest(&self, more: Value) -> Arc<dyn Backend> {
         let rest = self.cluster.rest();
         let mut config =
@@ -94,17 +95,17 @@ impl World {
         self.another(config).await.unwrap()
     }
 
-    /// Lines of a script that wait until a test has made this file of its folder.
+    /// Returns script lines that wait until a test has created this file in its folder.
     pub(crate) fn wait_for(&self, name: &str) -> String {
         format!("until [ -e '{}' ]; do sleep 0.1; done", self.folder().join(name).display())
     }
 
-    /// A folder of the test's own, in which its config would lie.
+    /// Returns the test's own folder, the folder of its config.
     pub(crate) fn folder(&self) -> &Path {
         self.dir.path()
     }
 
-    /// A batch script of these lines; its path.
+    /// Writes a batch script of these lines, and returns its path.
     pub(crate) fn script(&self, name: &str, lines: &str) -> PathBuf {
         let path = self.dir.path().join(name);
         fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
@@ -112,12 +113,12 @@ impl World {
         path
     }
 
-    /// A job that runs a script of these lines.
+    /// Returns a job that runs a script of these lines.
     pub(crate) fn job(&self, name: &str, lines: &str) -> JobSpec {
         self.job_with(name, lines, json!({}), json!({}))
     }
 
-    /// The same, with arguments and more members in its target.
+    /// Returns such a job with arguments and additional settings in its target.
     pub(crate) fn job_with(&self, name: &str, lines: &str, arguments: Value, more: Value) -> JobSpec {
         let mut target = json!({"script": self.script(name, lines)});
         merge(&mut target, &more);
@@ -131,7 +132,7 @@ impl World {
         (handle, seen)
     }
 
-    /// What the controller says of the jobs of this key, one line each: number, state and reason.
+    /// Returns the controller's rows of the jobs of this key, one line each: number, state and reason.
     pub(crate) fn queue(&self, job: &JobSpec) -> Vec<String> {
         let text =
             self.cluster.run("squeue", &["-h", "-r", "-t", "all", "-n", job.key.as_str(), "-o", "%i %T %r"]);
@@ -139,7 +140,7 @@ impl World {
     }
 }
 
-/// The number of a job, which its handle has.
+/// Returns the number of a job, from its handle.
 pub(crate) fn number(handle: &JobHandle) -> String {
     handle.as_str().split('/').nth(1).unwrap().to_owned()
 }
@@ -148,7 +149,8 @@ pub(crate) fn merge(into: &mut Value, more: &Value) {
     into.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
 }
 
-/// The config of a backend. It believes no earlier look, and its calls may take long, because a machine that runs tests can be busy.
+/// Returns the config of a backend. It caches no queue, and has long timeouts, since a machine that runs
+/// tests can be busy.
 fn config(commands: &Commands, more: Value) -> Value {
     let mut config = json!({
         "jobs_dir": "jobs", "commands_dir": commands.bin(), "command_timeout": "30s", "look_every": "0s", "position_every": "0s",
@@ -173,7 +175,7 @@ pub(crate) async fn runs(backend: &dyn Backend, handle: &JobHandle) -> Observati
         .await
 }
 
-/// Waits until something holds that no look tells of.
+/// Waits until a condition that no poll reports is true.
 pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -182,20 +184,20 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What comes of this, which must not take for ever.
+/// Waits for a future. Fails the test after [`PATIENCE`].
 pub(crate) async fn in_time<T>(what: &str, comes: impl Future<Output = T>) -> T {
     let came = tokio::time::timeout(PATIENCE, comes).await;
     came.unwrap_or_else(|_| panic!("it never happened that {what}"))
 }
 
-/// For how many seconds something "has not answered", by these words.
+/// Parses for how many seconds something "has not answered".
 #[track_caller]
 pub(crate) fn silent_for(words: &str) -> u64 {
     let (_, after) = words.split_once("has not answered for ").unwrap_or_else(|| panic!("{words}"));
     after.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// The output of a job that ended.
+/// Returns the output of an ended job.
 pub(crate) fn output(seen: &Observation) -> &Output {
     match &seen.state {
         JobState::Succeeded(output) | JobState::Failed(output) | JobState::Cancelled(output) => output,
@@ -203,7 +205,7 @@ pub(crate) fn output(seen: &Observation) -> &Output {
     }
 }
 
-/// All that a job that ended says, message and texts.
+/// Returns all text of an ended job: its message and its content.
 pub(crate) fn says(seen: &Observation) -> String {
     let texts = output(seen).content.iter().map(|content| match content {
         Content::Text { text } => text.as_str(),

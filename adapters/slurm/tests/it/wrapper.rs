@@ -1,4 +1,4 @@
-//! What the batch script around a tool's script keeps to itself, and what it passes on, on a real cluster.
+//! Tests of the wrapper on a real cluster: variables that must not affect it, and signals that it passes on.
 
 use serde_json::json;
 use taskbridge_sdk::JobState;

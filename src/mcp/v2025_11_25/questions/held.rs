@@ -1,7 +1,7 @@
-//! Tasks of the client's own, which it made of questions of ours: looked at for as long as the question is open, fetched
-//! once they have an answer, cancelled once nobody wants it any more. What is held is in the session's row, so that any
-//! stream of the session goes on with it, in any process. Here is what a stream sends; what comes back is for
-//! [`super::replied`].
+//! Tasks that the client created for questions of this server ("the client's tasks"). They are polled while
+//! the question is open, fetched once they have an answer, and cancelled once the answer is no longer needed.
+//! They are stored in the session's row, so that any stream of the session continues with them, in any
+//! process. This file sends the requests; [`super::replied`] handles the responses.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,26 +17,26 @@ use crate::tasks::store::{Held, Message, Setting, Stage, StoreError};
 use crate::tasks::task::{AskedStatus, Task, TaskId};
 use crate::tasks::watch::Changes;
 
-/// The shortest time between two looks at a client's task, however often its client would have it looked at.
+/// Minimum time between two polls of a client's task, whatever interval its client requests.
 const SHORTEST: Duration = Duration::from_millis(250);
-/// The longest, unless its client wants to be asked less often.
+/// Maximum time between two polls, unless the client requests a longer interval.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How much longer the next look may come late than the task is old.
+/// Divisor of a task's age: the poll interval is at least the age divided by this, up to `LONGEST`.
 const LATENESS: u32 = 20;
 
-/// What a stream knows of the tasks that its session's client holds.
+/// What a stream knows of the tasks of its session's client.
 pub(super) struct Holdings {
-    /// Those for this task alone.
+    /// Restricts it to the client's tasks for this one task.
     only: Option<TaskId>,
     pub(super) held: Vec<Held>,
-    /// True if a stream of the session listens in another process, as far as is known.
+    /// True if a stream of the session listens in any process, by the session's row.
     is_listened: bool,
     sent: HashMap<Message, SentHere>,
-    /// Hints about the tasks that they are held for.
+    /// Change hints for the tasks that asked the questions.
     follows: Changes,
 }
 
-/// What was sent on this stream about one of them.
+/// What this stream has sent about one of the client's tasks.
 #[derive(Clone, Copy, Default)]
 struct SentHere {
     looked_at: Option<Timestamp>,
@@ -51,7 +51,7 @@ impl Holdings {
         Self { only: only.cloned(), held: Vec::new(), is_listened: false, sent: HashMap::new(), follows }
     }
 
-    /// Takes what is held now. Returns of which messages nothing is held any more.
+    /// Replaces the known client's tasks. Returns the messages whose client's task is gone.
     fn take(&mut self, held: Vec<Held>) -> Vec<Message> {
         let before = std::mem::replace(&mut self.held, held);
         let (still, gone): (Vec<Message>, Vec<Message>) = before
@@ -76,10 +76,11 @@ impl Holdings {
 }
 
 impl Carrier<'_> {
-    /// Looks after all that is held, as far as it is time. Returns when something is due again, if no hint comes before.
+    /// Polls, fetches or cancels each of the client's tasks that is due. Returns when the next is due, if no
+    /// hint comes first.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store fails.
     pub(in crate::mcp::v2025_11_25) async fn collect(&mut self) -> Result<Option<Timestamp>, StoreError> {
         self.refresh().await?;
         let held = self.holdings.as_ref().map_or_else(Vec::new, |holdings| holdings.held.clone());
@@ -93,7 +94,7 @@ impl Carrier<'_> {
         Ok(next)
     }
 
-    /// Waits for a hint about a task that something is held for.
+    /// Waits for a change hint about a task that asked one of the questions.
     pub(in crate::mcp::v2025_11_25) async fn hint(&mut self) {
         match &mut self.holdings {
             Some(holdings) => drop(holdings.follows.next().await),
@@ -101,7 +102,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// Reads anew what is held.
+    /// Reloads the client's tasks.
     pub(super) async fn refresh(&mut self) -> Result<(), StoreError> {
         let Some(holdings) = &mut self.holdings else { return Ok(()) };
         let settings = self.bridge.store.settings(&self.session.nonce).await?.unwrap_or_default();
@@ -116,13 +117,14 @@ impl Carrier<'_> {
         Ok(())
     }
 
-    /// True if something is held for this question, so that it must not be asked again here.
+    /// Returns true if a client's task exists for this question, so that it must not be asked again here.
     pub(super) fn is_held(&self, task: &TaskId, key: &str) -> bool {
         let mut held = self.holdings.iter().flat_map(|holdings| &holdings.held);
         held.any(|held| held.of.task == *task && held.of.key == key)
     }
 
-    /// True if something is held for this task whose answer nobody wants any more, and that was not cancelled here.
+    /// Returns true if the task has a client's task whose answer is no longer needed, and which was not
+    /// cancelled here.
     pub(super) fn holds_in_vain(&self, task: &Task) -> bool {
         let Some(holdings) = self.holdings.as_ref().filter(|_| self.collects()) else { return false };
         holdings.held.iter().any(|held| {
@@ -132,9 +134,9 @@ impl Carrier<'_> {
         })
     }
 
-    /// The listening stream of a session does all of this, wherever it is open; a stream that waits for a task, where
-    /// none listens. While one opens or closes, both may: then a client is asked twice how its task stands, and nothing
-    /// else.
+    /// Returns true if this stream manages the client's tasks. The session's listening stream does, in
+    /// whatever process it is open. If there is none, a stream that waits for a task does. While one opens or
+    /// closes, both may: then the client's task is polled twice, and nothing else happens.
     fn collects(&self) -> bool {
         let Some(Holdings { only: Some(_), is_listened, .. }) = &self.holdings else { return true };
         !(*is_listened || self.bridge.speakers.is_listened(&self.session.nonce))
@@ -147,7 +149,7 @@ impl Carrier<'_> {
         let wanted = task.as_ref().is_some_and(|task| is_open(task, &of.key));
         match stage {
             Stage::Cancelled if wanted => {
-                // Whoever heard of it has gone away before all was written.
+                // The process that received the cancellation stopped before it had written everything.
                 dismiss(self.bridge, &self.actor, self.session, of).await?;
                 Ok(None)
             }
@@ -161,7 +163,8 @@ impl Carrier<'_> {
             }
             Stage::Ended | Stage::Cancelled => Ok(self.fetch(held, now).await),
             Stage::InputRequired => {
-                // The task says that it cannot go on without this; it is answered when it has ended.
+                // The client's task cannot go on without this request. It is answered when that task has
+                // ended.
                 if self.sent_about(of).fetches == 0 {
                     self.fetch(held, now).await;
                 }
@@ -171,7 +174,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// Asks how it stands, if it is time. Returns when it is time again.
+    /// Requests the status of a client's task, if due. Returns when it is due again.
     async fn look(&mut self, held: &Held, now: Timestamp) -> Timestamp {
         let pace = pace(held, now);
         let due = self.sent_about(&held.of).looked_at.unwrap_or(held.since) + pace;
@@ -183,7 +186,8 @@ impl Carrier<'_> {
         now + pace
     }
 
-    /// Asks for its result, again if nothing came of it, but not for ever. Returns when it is time again.
+    /// Requests the result of a client's task. Repeats the request if there is no answer, up to `MOST_TIMES`
+    /// times. Returns when it is due again.
     async fn fetch(&mut self, held: &Held, now: Timestamp) -> Option<Timestamp> {
         let SentHere { fetched_at, fetches, .. } = self.sent_about(&held.of);
         if fetches == MOST_TIMES {
@@ -200,8 +204,8 @@ impl Carrier<'_> {
         Some(now + LONGEST)
     }
 
-    /// Tells the client that its task is in vain. It is let go when the client has said something to that, and until then
-    /// every new stream says it once more.
+    /// Informs the client that the answer of its task is no longer needed. The record of the task is deleted
+    /// once the client has responded. Until then, each new stream repeats the request.
     async fn cancel(&mut self, held: &Held, task: Option<&Task>) -> Result<(), StoreError> {
         if self.sent_about(&held.of).cancelled {
             return Ok(());
@@ -232,8 +236,9 @@ impl Carrier<'_> {
         }
     }
 
-    /// A task of the client's has brought its answer, or is gone without one. Then the question is asked once more here,
-    /// and as often as any other where an answer did not fit.
+    /// Handles a client's task that has delivered its answer, or is gone without one. If the question is
+    /// still open, this stream asks it once more. Where an answer did not fit, it asks as often as any other
+    /// question.
     async fn let_go_of(&mut self, of: Message) -> Result<(), StoreError> {
         if !self.collects() {
             return Ok(());
@@ -252,7 +257,8 @@ impl Carrier<'_> {
     }
 }
 
-/// How long to wait between two looks: as the client says, and longer the longer nobody has answered.
+/// Returns the time between two polls: as requested by the client, and longer for older tasks without an
+/// answer.
 fn pace(held: &Held, now: Timestamp) -> Duration {
     let patience = (now.since(held.since) / LATENESS).min(LONGEST);
     held.every.max(patience).max(SHORTEST)
@@ -262,10 +268,10 @@ fn is_open(task: &Task, key: &str) -> bool {
     task.open_questions().any(|asked| asked.key == key)
 }
 
-/// Somebody at the client has cancelled its task: the question was closed without a choice.
+/// Handles the cancellation of a client's task at the client: the question is closed without a choice.
 ///
 /// # Errors
-/// If the store cannot be used.
+/// If the store fails.
 pub(super) async fn dismiss(
     bridge: &Bridge,
     by: &dyn Actor,
@@ -278,18 +284,19 @@ pub(super) async fn dismiss(
     }
 }
 
-/// Nothing comes of a client's task any more.
+/// Deletes the record of a client's task.
 ///
 /// # Errors
-/// If the store cannot be used.
+/// If the store fails.
 pub(super) async fn let_go(bridge: &Bridge, session: &Session, of: &Message) -> Result<(), StoreError> {
     note(bridge, session, Setting::LetGo(of.clone())).await.map(drop)
 }
 
-/// Notes something about what a session's client holds, and tells its streams. False if there is no room for it.
+/// Stores a setting about a client's tasks, and notifies the session's streams. Returns false if the session
+/// may store no more of them, or has ended.
 ///
 /// # Errors
-/// If the store cannot be used.
+/// If the store fails.
 pub(super) async fn note(bridge: &Bridge, session: &Session, setting: Setting) -> Result<bool, StoreError> {
     let noted = bridge.store.set(&session.nonce, setting, session.expires).await?;
     bridge.service.session_changed(&session.nonce);

@@ -1,5 +1,5 @@
-//! The messages that carry a question to a client, and those about the task that the client makes of it. Nothing here
-//! decides when one is sent.
+//! Builds the messages that carry a question to a client, and those about the client's task for it. Nothing
+//! here decides when one is sent.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::seal::Seal;
 use crate::tasks::service::Carried;
 use crate::tasks::task::TaskId;
 
-/// The request that asks it, whole. With `as_task`, the client may make a task of its own of it, for so long.
+/// Returns the complete request that asks the question. `as_task` allows the client to create a task of its
+/// own for it, with this TTL.
 pub(super) fn request(
     seal: &Seal,
     revision: Revision,
@@ -43,7 +44,8 @@ pub(super) fn request(
     }
 }
 
-/// What is asked, and what was wrong with the last answer: nobody could better it without knowing.
+/// Returns the text of the question, and what was wrong with the last answer: without that, nothing could be
+/// corrected.
 fn words(carried: &Carried) -> Cow<'_, str> {
     let message = &carried.asked.question.message;
     match carried.asked.delivery.as_ref().and_then(|last| last.problem.as_ref()) {
@@ -52,26 +54,26 @@ fn words(carried: &Carried) -> Cow<'_, str> {
     }
 }
 
-/// The notification that a page's visit is over.
+/// Returns the notification that the visit of a page is complete.
 pub(super) fn complete(seal: &Seal, task: &TaskId, key: &str) -> Value {
     let elicitation_id = elicitation_id(seal, task, key);
     let params = wire::ElicitationComplete { elicitation_id, meta: to_wire::related_meta(task) };
     to_wire::notification("notifications/elicitation/complete", params)
 }
 
-/// The notification that takes a question of this task back.
+/// Returns the notification that withdraws a question of this task.
 pub(super) fn withdraw(id: &str, task: &TaskId) -> Value {
     let reason = "the answer is no longer needed";
     let params = wire::Cancelled { request_id: id, reason, meta: to_wire::related_meta(task) };
     to_wire::notification("notifications/cancelled", params)
 }
 
-/// A request about a task of the client's.
+/// Returns a request about a client's task.
 pub(super) fn about(id: &str, method: &'static str, task: &TaskId) -> Value {
     to_wire::request(id, method, wire::OfTask { task_id: task.as_str() })
 }
 
-/// Names the visit of a page: the same for every message about it, from any process.
+/// Returns the id of the visit of a page: the same in every message about it, from any process.
 fn elicitation_id(seal: &Seal, task: &TaskId, key: &str) -> String {
     seal.digest(&["elicitation", task.as_str(), key])
 }

@@ -1,6 +1,7 @@
-//! Questions on their way to this session's user, and the answers that come back. A question is claimed before it is
-//! sent, so that it is on one stream at a time; its JSON-RPC id is sealed, so that the answer can come back to any
-//! process. A client that can makes a task of its own of a question, and the answer is fetched there.
+//! Sends questions to this session's user, and handles the answers. A question is claimed before it is sent,
+//! so that only one stream carries it at a time. Its JSON-RPC id is sealed, so that any process can take the
+//! answer. A client with that capability creates a task of its own for a question; the answer is then fetched
+//! from that task.
 
 mod held;
 mod message;
@@ -26,39 +27,39 @@ use crate::tasks::service::{Carried, Carrying};
 use crate::tasks::store::{MOST_HELD, Message, Setting, StoreError};
 use crate::tasks::task::{Asked, AskedStatus, Task, TaskId};
 
-/// For how long a stream counts as open without saying so again.
+/// How long a stream counts as open without renewal.
 const LEASE: Duration = Duration::from_secs(30);
-/// How often one stream asks the same question, where the answers do not fit. Some clients answer by themselves, and
-/// would answer the same for ever.
+/// How often one stream asks the same question if the answers do not fit. Some clients answer automatically,
+/// and would repeat the same answer forever.
 const MOST_TIMES: u32 = 3;
-/// How often a stream looks whether its client has become ready, where no hint comes.
+/// How often a stream checks whether its client is ready, where no hint comes.
 const LOOK_IF_READY: Duration = Duration::from_secs(1);
-/// For how long a client is asked to keep a task at most: there are libraries whose timers count milliseconds in 31 bits, and
-/// which would forget a task of a longer life at once.
+/// Maximum TTL that a client's task is requested with. Some libraries have timers that count milliseconds in
+/// 31 bits, and would drop a task with a longer TTL at once.
 const LONGEST_TTL: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// One stream's part in asking.
+/// The part of one stream in asking questions.
 pub(super) struct Carrier<'a> {
     bridge: &'a Bridge,
-    /// Who is asked.
+    /// The caller who is asked.
     actor: Acting<'a>,
     outlet: &'a dyn Outlet,
     session: &'a Session,
-    /// How long a new question is left to streams that wait for its task.
+    /// How long a new question is reserved for streams that wait for its task.
     grace: Duration,
     opened: Timestamp,
     out: Vec<Out>,
-    /// The pages that were asked about here and that somebody visits, by task and question.
+    /// Pages that were asked about here and are being visited, by task and question.
     visits: Vec<(TaskId, String)>,
     asked: HashMap<(TaskId, String), u32>,
-    /// What the session's client holds; absent where it makes no tasks of its own.
+    /// The tasks of the session's client; `None` if it creates none.
     holdings: Option<Holdings>,
-    /// When the task that was attended to last is to be looked at again, hint or not.
+    /// When the task that was attended last must be checked again, with or without a hint.
     look_at: Option<Timestamp>,
     closed: bool,
 }
 
-/// What a message of ours is about: sealed, it is the message's JSON-RPC id.
+/// Subject of a message of this server. Sealed, it is the message's JSON-RPC id.
 #[derive(Debug, Serialize, Deserialize)]
 struct Sent {
     #[serde(flatten)]
@@ -67,49 +68,49 @@ struct Sent {
     what: What,
 }
 
-/// What a message of ours asks.
+/// Kind of a message of this server.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 enum What {
-    /// The question.
+    /// The question itself.
     #[default]
     #[serde(rename = "q")]
     Question,
-    /// How the client's task stands that it made of the question.
+    /// The status of the client's task for the question.
     #[serde(rename = "s")]
     Status,
-    /// What came of that task.
+    /// The result of that task.
     #[serde(rename = "r")]
     Result,
-    /// To give that task up.
+    /// The cancellation of that task.
     #[serde(rename = "c")]
     Cancel,
 }
 
-/// A message that is out on this stream.
+/// A message in flight on this stream.
 struct Out {
     guard: Carrying,
     id: String,
-    /// True if the client may make a task of its own of it.
+    /// True if the client may create a task of its own for it.
     as_task: bool,
     renew_at: Timestamp,
 }
 
-/// What becomes of a message that is out.
+/// State of a message in flight.
 #[derive(PartialEq)]
 enum Fate {
-    /// The question is open.
+    /// The question is still open.
     Stays,
     /// It was answered, or another message carries the question now.
     Over,
-    /// The task wants no answer any more.
+    /// The task no longer needs an answer.
     Withdrawn,
 }
 
-/// A client polls a task: what the task asks, its listening stream asks it from now on, also where another session made
-/// the task. A client that was restarted has no other session than that.
+/// Registers that a client polls a task. From now on its listening stream asks the task's questions, even if
+/// another session created the task: a restarted client only has the new session.
 ///
 /// # Errors
-/// If the store cannot be used. The next poll says the same.
+/// If the store fails. The next poll registers it again.
 pub(super) async fn polled(call: &Call<'_>, task: &Task) -> Result<(), StoreError> {
     let (session, client) = (call.session, call.client_for(task));
     let is_own = task.origin.session.as_ref() == Some(&session.nonce);
@@ -124,8 +125,8 @@ pub(super) async fn polled(call: &Call<'_>, task: &Task) -> Result<(), StoreErro
 }
 
 impl<'a> Carrier<'a> {
-    /// A stream that carries the questions that its client can be asked from now on, those that are older than `grace`.
-    /// Of what its client holds it looks after that for `only` this task, or else after all.
+    /// Creates the carrier of a stream. It asks questions that its client can be asked and that are older
+    /// than `grace`. It manages the client's tasks for `only` this task, or all of them.
     pub(super) fn new(
         call: &Call<'a>,
         outlet: &'a dyn Outlet,
@@ -149,8 +150,9 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    /// True if this stream has something to do for the task, or will have sooner than it knew: by this process's time a
-    /// question may still be a moment away that another one has written, and no hint comes when the moment is there.
+    /// Returns true if this stream has work for the task, or will have it sooner than it knew. A question
+    /// that another process wrote may become due a moment later by this process's clock, and no hint
+    /// announces that.
     pub(super) fn is_behind(&self, task: &Task) -> bool {
         let now = self.bridge.clock.now();
         self.out.iter().any(|out| out.guard.carried().task == task.id && out.fate(task) != Fate::Stays)
@@ -160,17 +162,17 @@ impl<'a> Carrier<'a> {
             || self.next_look(task).is_some_and(|next| self.look_at.is_none_or(|known| next < known))
     }
 
-    /// The tasks that this stream has something out for.
+    /// Returns the tasks for which this stream has something in flight.
     pub(super) fn tasks(&self) -> impl Iterator<Item = &TaskId> {
         let out = self.out.iter().map(|out| &out.guard.carried().task);
         out.chain(self.visits.iter().map(|(id, _)| id))
     }
 
-    /// Brings the stream up to date with the task: withdraws what nobody wants an answer to any more, asks what is
-    /// open. Returns when the task must be looked at again, if no hint comes before.
+    /// Brings the stream up to date with the task: withdraws questions that no longer need an answer, and
+    /// asks open ones. Returns when the task must be checked again, if no hint comes first.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store fails.
     pub(super) async fn attend(&mut self, task: &Task) -> Result<Option<Timestamp>, StoreError> {
         self.refresh().await?;
         self.look_after(task).await?;
@@ -189,11 +191,11 @@ impl<'a> Carrier<'a> {
         Ok(self.look_at)
     }
 
-    /// The request that the stream belongs to is answered, so its client has seen what was asked on it. What is still
-    /// open is not asked again on the streams that are open now.
+    /// Ends the carrier because the request of its stream is answered: the client has seen the questions that
+    /// were sent there. Those still open are not asked again on the streams that are open now.
     ///
     /// # Errors
-    /// If the store cannot be used.
+    /// If the store fails.
     pub(super) async fn leave(self) -> Result<(), StoreError> {
         for out in self.out {
             out.guard.over(None).await?;
@@ -219,7 +221,8 @@ impl<'a> Carrier<'a> {
                         if let Some((id, key)) = visit(task, &out.guard.carried().key) {
                             self.say(message::complete(&self.bridge.seal, &id, &key)).await;
                         }
-                        // A task is cancelled, once the client has said that it made one.
+                        // A client's task is cancelled instead, once the client has reported that it created
+                        // one.
                         if !out.as_task {
                             self.say(message::withdraw(&out.id, &task.id)).await;
                         }
@@ -239,7 +242,8 @@ impl<'a> Carrier<'a> {
         Ok(())
     }
 
-    /// Nothing is asked of a client before it is ready. It may have said so to another process.
+    /// Updates whether the client is ready, which it may have reported to another process. It is asked
+    /// nothing before.
     async fn look_if_ready(&self, task: &Task) -> Result<(), StoreError> {
         let Self { bridge, session, .. } = *self;
         let may_be_early = bridge.initializing.may_have(session, bridge.clock.now());
@@ -267,7 +271,7 @@ impl<'a> Carrier<'a> {
         let id = self.bridge.seal.seal(Purpose::Question, &Sent { of, what: What::Question });
         let can = self.session.client.makes_task_of(&carried.asked.question.ask);
         let as_task = can && self.holdings.as_ref().is_some_and(|holdings| holdings.held.len() < MOST_HELD);
-        // The question is open until then at the longest.
+        // The question is open until then at most.
         let until = task.run_until();
         let ttl = as_task.then(|| until.since(self.bridge.clock.now()).min(LONGEST_TTL));
         let message = message::request(&self.bridge.seal, self.session.revision, &carried, ttl, &id);
@@ -280,8 +284,9 @@ impl<'a> Carrier<'a> {
         }
     }
 
-    /// A question is this stream's to ask if no open stream carries it. One that the client has dealt with goes out
-    /// again only on a stream that was opened afterwards, or, where the answer did not fit, on the same.
+    /// Returns true if this stream may ask the question, because no open stream carries it. A question that
+    /// the client has dealt with is asked again only on a stream that was opened later. Where the answer did
+    /// not fit, the same stream asks again.
     fn wants(&self, task: &Task, asked: &Asked, now: Timestamp) -> bool {
         let id = &task.id;
         let times = self.asked.get(&(id.clone(), asked.key.clone())).copied().unwrap_or(0);
@@ -323,19 +328,19 @@ impl<'a> Carrier<'a> {
     }
 }
 
-/// True once a page's visit is over, as far as the task goes.
+/// Returns true once the visit of a page is complete, as far as the task is concerned.
 fn is_visited(task: &Task, key: &str) -> bool {
     let asked = task.questions.iter().find(|asked| asked.key == *key);
     task.has_ended() || asked.is_none_or(|asked| asked.status == AskedStatus::Closed)
 }
 
-/// The visit of a page that a question has led to, if it asked for one and may have.
+/// Returns the visit of a page for a question, if the question asks for one and it may have begun.
 fn visit(task: &Task, key: &str) -> Option<(TaskId, String)> {
     let asked = task.questions.iter().find(|asked| asked.key == *key)?;
     let may_have = match &asked.status {
         AskedStatus::Answered { answer, .. } => matches!(answer, Answer::Accept(_)),
         AskedStatus::Visiting => true,
-        // The job saw the visit itself, unless nobody wants it any more.
+        // The job observed the visit itself, unless the answer is no longer needed.
         AskedStatus::Closed => !task.has_ended(),
         AskedStatus::Open => false,
     };

@@ -1,5 +1,5 @@
-//! What comes back of a question: the answer, or word of the task that the client made of it. It comes to any process, on
-//! any connection of the owner.
+//! Handles responses to questions: the answer, or the state of the client's task for the question. They
+//! arrive at any process, on any connection of the owner.
 
 use serde_json::Value;
 use taskbridge_sdk::{Answer, Ask};
@@ -18,10 +18,10 @@ use crate::tasks::service::{Actor as _, AnswerError, Carried, Deed};
 use crate::tasks::store::{Held, Message, Setting, Stage, StoreError};
 use crate::tasks::task::Asked;
 
-/// The error code by which a client says that its user did not want its model to be asked.
+/// Error code of a client whose user rejected a sampling request.
 const USER_REJECTED: i32 = -1;
 
-/// Takes the client's response to a question, or to a request about a task that it made of one.
+/// Handles the client's response to a question, or to a request about its task for that question.
 pub(in crate::mcp::v2025_11_25) async fn replied(
     bridge: &Bridge,
     caller: &Caller,
@@ -36,7 +36,7 @@ pub(in crate::mcp::v2025_11_25) async fn replied(
         (What::Question, session) => asked(bridge, caller, session.as_ref(), of, outcome).await,
         (What::Status, Some(session)) => looked(bridge, caller, session, of, outcome).await,
         (What::Result, Some(session)) => fetched(bridge, caller, session, of, outcome).await,
-        // Whatever it says, there is nothing more to be done about that task.
+        // Whatever the response is, nothing more is to be done about that task.
         (What::Cancel, Some(session)) => let_go(bridge, session, &of).await.map(|()| Replied::Taken),
         (_, None) => Ok(Replied::Unknown),
     };
@@ -46,7 +46,7 @@ pub(in crate::mcp::v2025_11_25) async fn replied(
     })
 }
 
-/// Takes what a client tells of one of its tasks without being asked.
+/// Handles the notification of a client about one of its tasks.
 pub(in crate::mcp::v2025_11_25) async fn told(
     bridge: &Bridge,
     caller: &Caller,
@@ -69,7 +69,7 @@ pub(in crate::mcp::v2025_11_25) async fn told(
     }
 }
 
-/// A question is answered, at once or by a task of the client's.
+/// Handles the response to a question: an answer, or a task of the client's.
 async fn asked(
     bridge: &Bridge,
     caller: &Caller,
@@ -82,7 +82,7 @@ async fn asked(
         && result["task"].is_object()
     {
         let asked = find(bridge, caller, &of).await?;
-        // Of anything else it was not asked for a task, and cannot make one.
+        // For any other question no task was requested, and the client cannot create one.
         let can = asked.as_ref().is_none_or(|asked| session.client.makes_task_of(&asked.question.ask));
         match from_wire::client_task(&result["task"]) {
             Ok(task) if can => return made(bridge, session, of, asked, task).await,
@@ -93,7 +93,8 @@ async fn asked(
     answered(bridge, caller, of, outcome).await
 }
 
-/// The client has made a task of its own of the question. From now on it is asked about that, and not the same again.
+/// Records that the client has created a task of its own for the question. From now on that task is polled,
+/// and the question is not asked again.
 async fn made(
     bridge: &Bridge,
     session: &Session,
@@ -101,7 +102,7 @@ async fn made(
     asked: Option<Asked>,
     ClientTask { id, stage, every }: ClientTask,
 ) -> Result<Replied, StoreError> {
-    // Also where the question is over: then the task is to be cancelled.
+    // Also if the question is closed: the task must then be cancelled.
     let held = Held { of: of.clone(), id, since: bridge.clock.now(), stage, every };
     bridge.audit.note(Told::ClientTask { owner: &session.owner, held: &held });
     if !note(bridge, session, Setting::Hold(held)).await? {
@@ -113,7 +114,7 @@ async fn made(
     Ok(Replied::Taken)
 }
 
-/// How a client's task stands.
+/// Handles the response with the status of a client's task.
 async fn looked(
     bridge: &Bridge,
     caller: &Caller,
@@ -125,7 +126,7 @@ async fn looked(
     match outcome.map(|task| from_wire::client_task(&task)) {
         Ok(Ok(now)) => stands(bridge, caller, session, held, now).await?,
         Ok(Err(why)) => tracing::debug!(task = ?of.task, key = of.key, why, "a client's task cannot be read"),
-        // That is no word on the task.
+        // Such an error carries no information about the task.
         Err(error) if error.code == INTERNAL_ERROR => {
             tracing::debug!(task = ?of.task, key = of.key, why = error.message, "a client could not say how its task stands");
         }
@@ -145,7 +146,7 @@ async fn stands(
     now: ClientTask,
 ) -> Result<(), StoreError> {
     let is_over = matches!(held.stage, Stage::Ended | Stage::Cancelled);
-    // What is over stays so; an older word may come later.
+    // A task that has ended stays so; an older message may arrive later.
     if is_over || (held.stage, held.every) == (now.stage, now.every) {
         return Ok(());
     }
@@ -161,7 +162,7 @@ async fn stands(
     }
 }
 
-/// What came of a client's task: what the question would have been answered with.
+/// Handles the response with the result of a client's task: the answer to the question.
 async fn fetched(
     bridge: &Bridge,
     caller: &Caller,
@@ -170,7 +171,7 @@ async fn fetched(
     outcome: Outcome,
 ) -> Result<Replied, StoreError> {
     let Some(held) = held(bridge, session, &of).await? else { return Ok(Replied::Late) };
-    // Otherwise a stream would cancel it when it sees that the question is answered.
+    // Recorded first: otherwise a stream would cancel the task when it sees that the question is answered.
     note(bridge, session, Setting::Stands(of.clone(), Stage::Ended, held.every)).await?;
     let replied = answered(bridge, caller, of.clone(), outcome).await?;
     let_go(bridge, session, &of).await?;
@@ -184,13 +185,13 @@ async fn answered(
     outcome: Outcome,
 ) -> Result<Replied, StoreError> {
     let by = Acting::new(bridge, &caller.principal);
-    // We asked it, so a task that is gone by now, or not this caller's, is nothing that the client did wrong.
+    // This server asked. If the task is gone by now, or is not this caller's, the client did nothing wrong.
     let Some(view) = bridge.service.get(&by, &of.task).await? else { return Ok(Replied::Late) };
     let Some(asked) = view.task.questions.into_iter().find(|asked| asked.key == of.key) else {
         return Ok(Replied::Late);
     };
     let ask = &asked.question.ask;
-    // An error is no answer, but it is how a client says that there will be none: that is accepted.
+    // An error is not an answer, but it is how a client reports that there will be none. It is accepted.
     let is_error = outcome.is_err();
     let answer: Result<Answer, String> = match outcome {
         Ok(result) => params::answer(ask, &result),
@@ -203,7 +204,7 @@ async fn answered(
             Err(AnswerError::Closed | AnswerError::NotFound) => return Ok(Replied::Late),
             Err(AnswerError::Store(error)) => return Err(error),
             Err(AnswerError::Invalid(problem)) => (problem.clone(), Some(problem)),
-            // It was asked of somebody else, who can still answer.
+            // The question is for another caller, who can still answer.
             Err(AnswerError::Refused(why)) => {
                 tracing::debug!(task = ?of.task, key = of.key, why, "an answer was refused");
                 return Ok(Replied::NotTaken(why));
@@ -215,7 +216,7 @@ async fn answered(
     Ok(if is_error { Replied::Taken } else { Replied::NotTaken(why) })
 }
 
-/// The client has dealt with the message; the question stays open.
+/// Records that the client has dealt with the message; the question stays open.
 async fn dealt_with(
     bridge: &Bridge,
     of: Message,
@@ -226,7 +227,7 @@ async fn dealt_with(
     bridge.service.carrying(Carried { task, key, n, asked }).over(problem).await
 }
 
-/// A question that this caller may answer.
+/// Returns the question, if this caller may answer it.
 async fn find(bridge: &Bridge, caller: &Caller, of: &Message) -> Result<Option<Asked>, StoreError> {
     let by = Acting::new(bridge, &caller.principal);
     let view = bridge.service.get(&by, &of.task).await?;
@@ -234,13 +235,14 @@ async fn find(bridge: &Bridge, caller: &Caller, of: &Message) -> Result<Option<A
     Ok(task.and_then(|task| task.questions.into_iter().find(|asked| asked.key == of.key)))
 }
 
-/// The client's task that was made of this message, if it is held still.
+/// Returns the client's task for this message, if it is still recorded.
 async fn held(bridge: &Bridge, session: &Session, of: &Message) -> Result<Option<Held>, StoreError> {
     let held = bridge.store.settings(&session.nonce).await?.unwrap_or_default().held;
     Ok(held.into_iter().find(|held| held.of == *of))
 }
 
-/// What an error says to the question. Most say nothing about the user's will, and the question stays open.
+/// Converts an error response to an answer. Most errors carry no information about the user's decision, and
+/// the question stays open.
 fn refused(ask: &Ask, error: &Error) -> Result<Answer, String> {
     match ask {
         Ask::Sampling(_) if error.code == USER_REJECTED => Ok(Answer::Decline),

@@ -1,4 +1,4 @@
-//! Group commit, and what becomes of writes that fail.
+//! Tests of group commit and of failed writes.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -48,7 +48,7 @@ impl Setup {
         self.store.insert(new).await
     }
 
-    /// Hands everything in while the writer is busy with something else, so that it is written together.
+    /// Submits everything while the writer is busy, so that it is written in one batch.
     async fn together(
         &self,
         tasks: &[Task],
@@ -94,7 +94,7 @@ async fn a_write_that_can_wait_is_made_with_one_that_cannot() {
     let setup = setup();
     let patient = setup.bench.add(setup.bench.task()).await;
     let before = setup.store.commits();
-    // Handed in first, and without the other it would wait for an hour.
+    // Submitted first; without the other write it would wait for an hour.
     let patient = Task { message: Some("put off".to_owned()), ..patient };
     let patience = Duration::from_secs(3_600);
     let change = Change { patience, ..Change::new(&patient, setup.bench.clock.now()) };
@@ -205,7 +205,7 @@ async fn a_commit_that_fails_is_told_to_all_of_it() {
     let tasks = setup.tasks(3);
     let (inserted, failed) = setup
         .together(&tasks, |db| {
-            // An orphan that is only noticed at the commit.
+            // A foreign key violation that is detected only at the commit.
             db.conn.pragma_update(None, "defer_foreign_keys", true)?;
             db.conn.execute("INSERT INTO slots (slot, task) VALUES ('s', 'nobody')", [])?;
             Ok(())
@@ -274,7 +274,7 @@ async fn a_full_disk_is_said_and_leaves_nothing_half_written() {
     assert_eq!(setup.store.write_failure(), None);
 }
 
-/// Neither the writes beside it nor those that follow fail with it.
+/// The panic does not affect writes in the same batch, or later ones.
 #[tokio::test]
 async fn panic_fails_only_its_write() {
     let setup = setup();
@@ -308,7 +308,7 @@ async fn what_was_not_committed_is_not_there_after_a_crash() {
     let setup = setup();
     let kept = setup.bench.add(setup.bench.task()).await;
     let lost = setup.bench.task();
-    // The files as a kill would leave them in the middle of a transaction whose pages are on the disk already.
+    // The files as a kill leaves them in the middle of a transaction whose pages are already on disk.
     let (from, to) = (setup.directory.path().to_owned(), tempfile::tempdir().unwrap());
     let image = to.path().join("tasks.db");
     let copy = image.clone();
@@ -341,7 +341,7 @@ async fn what_was_handed_in_is_written_before_the_store_closes() {
     let task = setup.bench.task();
     {
         let mut insert = std::pin::pin!(setup.insert(&task));
-        // Handed in, and then nobody waits for it any more.
+        // Submitted, and then its caller is dropped.
         let _ = futures_util::poll!(&mut insert);
     }
     let Setup { store, bench, directory } = setup;

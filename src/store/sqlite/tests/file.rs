@@ -1,4 +1,4 @@
-//! Files that cannot be used, and what is said about each.
+//! Tests of unusable files and their error messages.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ impl Place {
     }
 }
 
-/// What opening this file fails with.
+/// Returns the error of opening this file.
 fn refusal(path: &Path) -> StoreError {
     match open(path) {
         Ok(_) => panic!("{} was opened", path.display()),
@@ -54,7 +54,7 @@ async fn the_file_is_its_users_alone() {
     }
 }
 
-/// A line that was written while the clock was ahead ends what is deleted: the chain that is left has no gap.
+/// A line that was written while the clock was ahead ends the deletion: the remaining chain has no gap.
 #[tokio::test]
 async fn audit_lines_are_deleted_without_gap() {
     let place = Place::new();
@@ -138,7 +138,7 @@ fn a_newer_schema_is_left_alone() {
     drop(open(&place.file()).unwrap());
     let db = Connection::open(place.file()).unwrap();
     db.pragma_update(None, "user_version", 99).unwrap();
-    // It only added something, and says that this program can work on it.
+    // The newer schema only added something, and declares that this program can use it.
     drop(open(&place.file()).unwrap());
     assert_eq!(db.pragma_query_value(None, "user_version", |row| row.get(0)), Ok(99));
     db.execute("UPDATE taskbridge_schema SET oldest = 98", []).unwrap();
@@ -200,7 +200,7 @@ fn a_missing_directory_is_named() {
 
 #[test]
 fn a_place_that_cannot_be_written_is_named() {
-    // Nobody may make files here, whoever runs this.
+    // No user can create files here.
     let error = refusal(Path::new("/sys/tasks.db"));
     assert!(matches!(error, StoreError::Unavailable(_)));
     says(&error, &["/sys/tasks.db", "cannot be opened for writing", "this user needs to write"]);

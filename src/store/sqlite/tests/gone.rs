@@ -1,4 +1,4 @@
-//! Database files that go away while the store is open.
+//! Tests of database files that are removed while the store is open.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     beside.into()
 }
 
-/// Writes are refused, and the error names the file and what to do.
+/// Asserts that writes are refused, and that the error names the file and the fix.
 async fn refused(store: &super::SqliteStore, words: &[&str]) {
     let refused = store.set_fact("a", "b").await;
     let Err(StoreError::Unavailable(why)) = refused else { panic!("it was written: {refused:?}") };
@@ -24,7 +24,7 @@ async fn refused(store: &super::SqliteStore, words: &[&str]) {
     assert_eq!(store.write_failure(), REASON);
 }
 
-/// Writes go on once the same file is back.
+/// Writes succeed again once the same file is back.
 #[tokio::test]
 async fn moved_file_refuses_writes_until_back() {
     for suffix in ["", "-wal", "-shm"] {
@@ -41,7 +41,7 @@ async fn moved_file_refuses_writes_until_back() {
     }
 }
 
-/// What would be written into the old file would be lost.
+/// Anything written into the old file would be lost.
 #[tokio::test]
 async fn replaced_file_refuses_writes() {
     let directory = tempfile::tempdir().unwrap();
@@ -54,7 +54,7 @@ async fn replaced_file_refuses_writes() {
     refused(&store, &["tasks.db", "replaced"]).await;
 }
 
-/// Its folder may be moved as well.
+/// Its folder can be moved as well.
 #[tokio::test]
 async fn moved_folder_refuses_writes() {
     let directory = tempfile::tempdir().unwrap();

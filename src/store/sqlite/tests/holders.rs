@@ -1,4 +1,4 @@
-//! Leases of processes that died, and of those that live.
+//! Tests of the leases of dead and living processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ fn holder(name: &str) -> Holder {
     Holder(name.to_owned())
 }
 
-/// A process over this file.
+/// Opens the store as a process with this holder.
 async fn process(path: &Path, name: &str) -> (Arc<SqliteStore>, Bench) {
     let (store, bench) = opened(path);
     store.lock_holder(&holder(name)).await;
     (store, bench)
 }
 
-/// The groups that this holder gets.
+/// Returns the number of groups that this holder gets.
 async fn hold(store: &SqliteStore, name: &str) -> usize {
     store.hold(&holder(name), Duration::from_secs(60), &[Served::named("forge")]).await.unwrap().len()
 }
@@ -35,7 +35,7 @@ fn locks(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A store that is dropped has let go of nothing, as a killed process has not.
+/// A dropped store has released nothing, like a killed process.
 #[tokio::test]
 async fn dead_holder_frees_leases_at_open() {
     let directory = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ async fn dead_holder_frees_leases_at_open() {
     assert_eq!(names, ["node-1.b.lock"], "the lock file of the dead one is deleted");
 }
 
-/// A process that runs finds out that another died.
+/// A running process detects that another one died.
 #[tokio::test]
 async fn dead_holder_frees_leases_while_running() {
     let directory = tempfile::tempdir().unwrap();
@@ -70,7 +70,7 @@ async fn dead_holder_frees_leases_while_running() {
     assert_eq!(other.claim("b").await, [task.id]);
 }
 
-/// Older versions keep no lock file.
+/// Older versions create no lock file.
 #[tokio::test]
 async fn missing_lock_file_proves_nothing() {
     let directory = tempfile::tempdir().unwrap();
@@ -84,7 +84,7 @@ async fn missing_lock_file_proves_nothing() {
     assert_eq!(bench.claim("new").await, [] as [TaskId; 0]);
 }
 
-/// Whatever else lies in the folder is left alone.
+/// Other files in the folder are not touched.
 #[tokio::test]
 async fn foreign_files_are_left_alone() {
     let directory = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ async fn foreign_files_are_left_alone() {
     assert_eq!(locks(&path).len(), 7);
 }
 
-/// A process that finds the file before its owner has locked it deletes it. The owner makes another one.
+/// A process that finds the file before its owner has locked it deletes it. The owner creates another one.
 #[tokio::test]
 async fn deleted_file_is_locked_anew() {
     let directory = tempfile::tempdir().unwrap();

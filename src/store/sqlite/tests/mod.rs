@@ -1,4 +1,4 @@
-//! The behaviours of every store, and what is SQLite's own: the file, the commits, the plans of its statements, polls.
+//! The store suite, and tests specific to SQLite: the file, the commits, the query plans, polls.
 
 mod commits;
 mod file;
@@ -26,7 +26,7 @@ fn open(path: &Path) -> Result<Arc<SqliteStore>> {
     SqliteStore::open(path, clock(), Mode::Threaded).map(Arc::new)
 }
 
-/// What opens `path` as a server does, with the store itself and a bench over it.
+/// Opens `path` as a server does, and returns the store and a bench for it.
 fn opened(path: &Path) -> (Arc<SqliteStore>, Bench) {
     let clock = clock();
     let store = Arc::new(SqliteStore::open(path, clock.clone(), Mode::Threaded).unwrap());
@@ -40,7 +40,7 @@ fn bench(mode: Mode) -> Bench {
     Bench::new(Arc::new(store), clock).keeping(directory)
 }
 
-/// Two stores over one file, as two processes have them.
+/// Returns two stores over one file, like those of two processes.
 fn benches() -> (Bench, Bench) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tasks.db");

@@ -1,10 +1,10 @@
-//! Every statement finds its rows by an index, so that it costs the same among a hundred thousand rows as among ten.
+//! Every statement finds its rows by an index, so that its cost does not grow with the number of rows.
 
 use rusqlite::Connection;
 
 use super::super::schema;
 
-/// The sources that hold statements.
+/// The source files with statements.
 const SOURCES: [&str; 8] = [
     include_str!("../tasks.rs"),
     include_str!("../insert.rs"),
@@ -16,9 +16,10 @@ const SOURCES: [&str; 8] = [
     include_str!("../notices.rs"),
 ];
 
-/// Steps that go through all there is on purpose, because it is little: the first rows that are due, an owner's up to a limit, groups that are watched, places up to a
-/// limit, names of backends that are elsewhere, names of tools whose tasks somebody sees, abandoned rows of one digest; or because it is rare: what is to
-/// be given up is looked for once a minute, and what a process that ends was sending once.
+/// Intended full scans of small data: the first due rows, watched groups, an owner's rows and taken slots
+/// up to a limit, and abandoned rows of one digest. The same applies to lists of names: backends elsewhere,
+/// and tools with visible tasks. Other scans are rare: expired notices are searched once a minute, and the
+/// notices of a process that ends are searched once.
 const FEW: [(&str, &str); 13] = [
     ("SCAN groups", ""),
     ("SCAN (subquery-1)", "FROM slots"),

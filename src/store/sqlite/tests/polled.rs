@@ -1,4 +1,4 @@
-//! What is polled again is the row as it is now, whoever wrote it.
+//! A repeated poll returns the current row, after a write of any process.
 
 use super::benches;
 use crate::tasks::task::Task;
@@ -11,7 +11,7 @@ async fn what_is_polled_again_is_the_row_as_it_is_now() {
         here.store.get(&task.id, Some((&task.owner).into())).await.expect("it can be polled")
     };
     for said in [None, Some("begun"), Some("begun"), None] {
-        // The third of these changes nothing but the row's version, the last makes it what it was at first.
+        // The third update changes only the row's version; the last one restores the first content.
         there.update(&Task { message: said.map(str::to_owned), ..task.clone() }).await;
         task = there.read(&task.id).await.expect("it is there");
         for _ in 0..2 {

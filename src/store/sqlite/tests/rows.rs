@@ -1,4 +1,4 @@
-//! Whatever a task holds, it reads back as it was written.
+//! Any task reads back as it was written.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::tasks::task::{
     TaskState, Trouble, Undelivered,
 };
 
-/// Text that is hard on databases: quotes, line ends, zero bytes, every script.
+/// Text that is difficult for databases: quotes, line ends, zero bytes, every script.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{0,8}", "\\PC{0,12}", Just("'; DROP TABLE tasks; --\0\r\n\"".to_owned())]
 }
@@ -49,7 +49,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A value where none at all can be said as well; JSON's null says none.
+/// A value for an optional field, where JSON's null means absent.
 fn some_value() -> impl Strategy<Value = Value> {
     value().prop_filter("null is none", |value| !value.is_null())
 }
@@ -126,7 +126,7 @@ fn output() -> impl Strategy<Value = Output> {
     )
 }
 
-/// Rows of which every part that can be anything is.
+/// Tasks with arbitrary values in every part that can vary.
 fn tasks(plain: Task) -> impl Strategy<Value = Task> {
     let words = (text(), text(), text(), of(text()), of(some_value()));
     let facts = (of(moment()), of(moment()), of((number(), of(number()))), of(number()), any::<bool>());
@@ -171,7 +171,7 @@ fn tasks(plain: Task) -> impl Strategy<Value = Task> {
     })
 }
 
-/// In inline mode nothing is ever waited for.
+/// Returns the result immediately: inline mode never waits.
 fn now<T>(done: impl Future<Output = T>) -> T {
     done.now_or_never().expect("an inline store does its work at once")
 }
@@ -195,7 +195,7 @@ fn a_task_reads_back_as_it_was_written() {
     let any_task = || tasks(bench.task());
     proptest!(|(before in any_task(), after in any_task(), output in output())| {
         let (mut before, mut after) = (Task { id: bench.task().id, ..before }, after);
-        // Every case queues in lines of its own.
+        // Every case uses queues of its own.
         for slot in before.slots.iter_mut().chain(&mut after.slots) {
             slot.push_str(before.id.as_str());
         }

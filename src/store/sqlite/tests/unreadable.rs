@@ -1,4 +1,4 @@
-//! A row that cannot be understood costs only itself.
+//! An unreadable row affects only itself.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn unreadable_row_costs_only_itself() {
     let listed = bench.store.list(&owner, None, 10).await.unwrap();
     assert_eq!(listed, std::slice::from_ref(&good));
 
-    // It is claimed once in ten minutes, whatever its lease.
+    // It is claimed once in ten minutes, regardless of its lease.
     assert_eq!(bench.claim("a").await, std::slice::from_ref(&good.id));
     let claims = store.commits();
     bench.clock.advance(Duration::from_millis(UNREADABLE_AGAIN.unsigned_abs()) - Duration::from_secs(1));
@@ -41,7 +41,7 @@ async fn unreadable_row_costs_only_itself() {
     bench.claim("c").await;
     assert_eq!(store.commits(), claims + 2);
 
-    // What has ended is deleted when its time is over; what has not, stays.
+    // Ended rows are deleted after their retention; others stay.
     bench.clock.advance(kept.kept_until().since(kept.created_at));
     assert_eq!(bench.store.purge(bench.clock.now(), 10).await.unwrap().len(), 1);
     assert!(bench.store.get(&kept.id, None).await.unwrap().is_none());

@@ -1,10 +1,10 @@
-//! Deadlines of the machine: of waiting, of running, and of an outcome that cannot be read.
+//! Tests of the machine's deadlines: for the wait, for the run, and for an outcome that cannot be read.
 
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A job that was accepted at this moment and may run for ten minutes.
+/// Returns a job that was accepted at this time and may run for ten minutes.
 fn open_at(accepted: Timestamp, on_expiry: OnExpiry) -> Task {
     let mut task = row(false, on_expiry);
     task.terms.max_runtime = 10 * MINUTE;
@@ -17,7 +17,7 @@ fn failure(kind: ErrorKind) -> Failure {
     Failure { kind, message: "connection refused".to_owned(), is_final: false }
 }
 
-/// A result that is found after `max_runtime`, because nobody polled meanwhile, is delivered.
+/// A result that is first polled after `max_runtime` is delivered.
 #[test]
 fn late_poll_delivers_result() {
     let task = open_at(START, OnExpiry::Cancel);
@@ -29,7 +29,7 @@ fn late_poll_delivers_result() {
     assert_eq!(step.output, Some(Output::text("done")));
 }
 
-/// A job that a poll after the deadline finds running is stopped or let go, by `on_expiry`.
+/// A job that a poll finds running after the deadline is stopped or abandoned, by `on_expiry`.
 #[test]
 fn overdue_job_follows_on_expiry() {
     let back = START + 10 * MINUTE;
@@ -47,7 +47,8 @@ fn overdue_job_follows_on_expiry() {
     assert_eq!((task.outcome(), todo(&task, back)), (None, Action::Look));
 }
 
-/// Without any poll after the deadline, the task ends as unknown after `outcome_grace`, and the cancellation stays owed.
+/// Without a successful poll after the deadline, the task ends as unknown after `outcome_grace`,
+/// and the cancellation stays pending.
 #[test]
 fn unreachable_engine_ends_as_unknown() {
     let mut task = open_at(START, OnExpiry::Cancel);
@@ -67,7 +68,7 @@ fn unreachable_engine_ends_as_unknown() {
     assert!(task.due_at.is_some_and(|due| due <= now + 2 * MINUTE), "it is tried again");
 }
 
-/// An engine that asks for patience is not polled before, also after the deadline.
+/// An engine that requests a delay is not polled earlier, even after the deadline.
 #[test]
 fn overdue_poll_respects_retry_after() {
     let after = Some(5 * MINUTE);
@@ -91,7 +92,7 @@ fn failed_poll_alone_ends_nothing() {
     assert_eq!((step.task.outcome(), step.task.overdue), (Some(Outcome::Failed), None));
 }
 
-/// Waiting in a queue or for consent takes nothing from the time that the job may run.
+/// Time spent in a queue or waiting for consent does not count towards `max_runtime`.
 #[test]
 fn runtime_counts_from_acceptance() {
     let accepted = START + 9 * MINUTE;
@@ -100,7 +101,7 @@ fn runtime_counts_from_acceptance() {
     assert_eq!(todo(&task, START + 18 * MINUTE), Action::Rest);
 }
 
-/// Waiting has a limit of its own, which is `max_runtime` unless `max_wait` says otherwise.
+/// The wait has a limit of its own: `max_wait`, or `max_runtime` if that is not set.
 #[test]
 fn max_wait_bounds_waiting() {
     for (max_wait, limit) in [(None, 10 * MINUTE), (Some(3 * MINUTE), 3 * MINUTE)] {
@@ -114,7 +115,8 @@ fn max_wait_bounds_waiting() {
     }
 }
 
-/// An engine that asks for two hours of rest does not keep a task alive past `start_within`, and is left in peace.
+/// An engine that requests a delay of two hours does not keep a task alive past `start_within`, and
+/// receives no call in the meantime.
 #[test]
 fn retry_after_respects_start_within() {
     let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
@@ -130,7 +132,7 @@ fn retry_after_respects_start_within() {
     assert_eq!(over.due_at, None);
 }
 
-/// A start that nothing resolves ends soon after the limit of waiting, however long `start_within` is.
+/// An unresolved start ends soon after the maximum wait, however long `start_within` is.
 #[test]
 fn unresolved_start_respects_max_wait() {
     for kind in [ErrorKind::Uncertain, ErrorKind::Unavailable] {
@@ -153,7 +155,7 @@ fn unresolved_start_respects_max_wait() {
     }
 }
 
-/// An unfinished task is kept for as long as it takes; a finished one expires.
+/// An unfinished task never expires; a finished one does.
 #[test]
 fn unfinished_task_never_expires() {
     let task = open_at(START, OnExpiry::Cancel);
@@ -162,7 +164,7 @@ fn unfinished_task_never_expires() {
     assert_eq!(gone.kept_until(), gone.expires_at(START));
 }
 
-/// A job that asks something at [`START`], whose answer is waited for ten minutes.
+/// Returns a job that asks a question at [`START`], with ten minutes to answer.
 fn asking_for_ten_minutes() -> Task {
     let mut task = open_at(START, OnExpiry::Abandon);
     (task.terms.max_runtime, task.terms.answer_within) = (60 * MINUTE, Some(10 * MINUTE));
@@ -174,14 +176,14 @@ fn asks(ids: &[&str]) -> Observation {
     Observation { questions, ..Observation::new(JobState::Running) }
 }
 
-/// Its job is cancelled, whatever `on_expiry` says.
+/// The job is cancelled, whatever `on_expiry` is.
 #[test]
 fn unanswered_question_fails_task() {
     let task = asking_for_ten_minutes();
     let due = START + 10 * MINUTE;
     assert_eq!((task.due_at, todo(&task, START + 9 * MINUTE)), (Some(due), Action::Rest));
     assert_eq!(todo(&task, due), Action::Look, "a deadline is decided by a poll");
-    // A poll that began before decides nothing, and a younger question has its own time.
+    // A poll that began earlier decides nothing, and a newer question has its own deadline.
     let task = next(&task, poll_at(asks(&["who", "why"]), START + 9 * MINUTE), due).task;
     assert_eq!((task.outcome(), todo(&task, due)), (None, Action::Look));
     let over = next(&task, poll_at(asks(&["who", "why"]), due), due).task;
@@ -193,7 +195,7 @@ fn unanswered_question_fails_task() {
     assert!(refused.due_at.is_some_and(|at| at <= due + 2 * MINUTE), "the cancellation stays owed");
 }
 
-/// An answer here, or one that was given in the engine and is seen late, ends nothing.
+/// An answer here ends nothing, nor does one that was given in the engine and is seen late.
 #[test]
 fn answered_question_has_no_deadline() {
     let (task, due) = (asking_for_ten_minutes(), START + 10 * MINUTE);
@@ -208,7 +210,8 @@ fn answered_question_has_no_deadline() {
     assert_eq!((younger.outcome(), younger.due_at), (None, Some(due + 10 * MINUTE)));
 }
 
-/// With an engine that cannot be reached the task goes on, and what failed before `max_runtime` counts for nothing after it.
+/// While the engine is unreachable the task continues. Polls that failed before `max_runtime` do
+/// not count after it.
 #[test]
 fn unreachable_engine_extends_answer_deadline() {
     let mut task = asking_for_ten_minutes();
@@ -227,7 +230,7 @@ fn unreachable_engine_extends_answer_deadline() {
     assert!(now >= START + 75 * MINUTE && now < START + 78 * MINUTE, "after {:?}", now.since(START));
 }
 
-/// Consent is an answer like any other.
+/// `answer_within` also limits the wait for consent.
 #[test]
 fn answer_within_bounds_consent() {
     let mut task = row(true, OnExpiry::Cancel);
@@ -242,7 +245,7 @@ fn answer_within_bounds_consent() {
     assert_eq!(todo(&agreed, START + 5 * MINUTE), Action::Start { may_exist: false });
 }
 
-/// A task that was cancelled while its start was unresolved. Its job is searched for.
+/// Returns a task that was cancelled while its start was unresolved. Its job is searched for.
 fn cancelled_during_start() -> Task {
     let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
     next(&task, Event::CancelRequested { mode: Cancel::Request, on_behalf_of: None }, START).task
@@ -274,7 +277,7 @@ fn downtime_ends_no_search() {
     }
 }
 
-/// A search without a result ends the task after `settle_window`, also after `max_wait`.
+/// A search without a result ends the task after `settle_window`, even after `max_wait`.
 #[test]
 fn fruitless_search_ends_after_settle_window() {
     let window = cancelled_during_start().terms.settle_window;
@@ -303,7 +306,7 @@ fn search_of_unreachable_engine_ends_as_uncertain() {
     assert_eq!((absent.outcome(), absent.due_at), (Some(Outcome::Broken), None));
 }
 
-/// After downtime, an engine that is still unreachable gets all of `outcome_grace`.
+/// After downtime, an engine that is still unreachable gets the full `outcome_grace`.
 #[test]
 fn downtime_keeps_outcome_grace() {
     let over = START + 10 * MINUTE;
@@ -319,7 +322,7 @@ fn downtime_keeps_outcome_grace() {
     assert!(now.since(back) >= task.terms.outcome_grace - MINUTE, "it ended after {:?}", now.since(back));
 }
 
-/// After downtime, an engine that is still unreachable gets all of `start_within`.
+/// After downtime, an engine that is still unreachable gets the full `start_within`.
 #[test]
 fn downtime_keeps_start_within() {
     let fails = |task: &Task, now: Timestamp| {

@@ -1,10 +1,11 @@
-//! Single steps of the machine and what comes of them. What holds of all steps is in the file above.
+//! Tests of single steps of the machine. The invariants of all steps are tested in the parent module.
 
 use super::*;
 
 #[test]
 fn whatever_is_left_alone_comes_to_an_end() {
-    // Nobody answers, the engine never does: the deadlines alone bring every row to a state where nothing is owed.
+    // No person answers, and the engine never does. The deadlines alone bring every row to a state
+    // without pending work.
     for confirm in [false, true] {
         let mut task = row(confirm, OnExpiry::Abandon);
         let mut now = START;
@@ -47,7 +48,7 @@ fn a_cancelled_start_that_turns_up_later_is_cancelled_in_the_engine() {
     assert_eq!((step.task.due_at, step.output), (None, None));
 }
 
-/// What no later look can settle is reported at once.
+/// Uncertainty that no later search can settle is reported at once.
 #[test]
 fn final_uncertainty_ends_task() {
     let started = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
@@ -73,7 +74,7 @@ fn final_uncertainty_ends_search() {
     assert!(message.starts_with("it is uncertain") && message.ends_with("/o/r/actions"), "{message}");
 }
 
-/// An engine that does not list a job yet takes its cancellation for one of a job that has ended.
+/// An engine that does not list a job yet treats its cancellation like that of a job that has ended.
 #[test]
 fn cancel_of_new_job_is_repeated() {
     let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
@@ -135,7 +136,7 @@ fn a_message_that_is_over_is_not_prolonged_and_an_answer_ends_it() {
     let answer = Event::Answered { key: "q1".to_owned(), answer: Answer::Decline, by: somebody().into() };
     let answered = next(&asked, answer, START).task;
     assert!(answered.questions[0].delivery.as_ref().unwrap().over);
-    // One that is closed without an answer is still in front of a person.
+    // A question that is closed without an answer is still visible to a person.
     let cancelled =
         next(&asked, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
     assert_eq!(cancelled.questions[0].status, AskedStatus::Closed);
@@ -359,7 +360,7 @@ fn whoever_answers_or_cancels_is_whom_the_engine_hears_it_from() {
         next(task, Event::Answered { key: "q1".to_owned(), answer, by }, START).task
     };
     let task = answered(&asked(), "ann", Answer::Accept(serde_json::Map::new()));
-    // The first answer stands, and so does whose it is.
+    // The first answer counts, and so does the person who gave it.
     let task = answered(&task, "bob", Answer::Accept(serde_json::Map::new()));
     assert_eq!(task.questions[0].answered_as, whom("ann"));
 

@@ -1,4 +1,4 @@
-//! Tasks that an operator gave up, in each unfinished state, and facts that arrive afterwards.
+//! Tests of tasks that an operator abandoned, in each unfinished state, and of facts that arrive afterwards.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn open() -> Task {
     next(&starting(), started(), START).task
 }
 
-/// An open job with an open question and one with an answer that the engine has not taken.
+/// Returns an open job with an open question and an answer that the engine has not accepted.
 fn asking() -> Task {
     let mut seen = Observation::new(JobState::Running);
     seen.questions = vec![question("x"), question("y")];
@@ -27,7 +27,7 @@ fn asking() -> Task {
     next(&task, Event::Answered { key: "q1".to_owned(), answer, by: somebody().into() }, START).task
 }
 
-/// A task that was cancelled, whose job has not been stopped.
+/// Returns a task that was cancelled and whose job has not stopped.
 fn stopping() -> Task {
     next(&open(), Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task
 }
@@ -54,7 +54,7 @@ fn abandon_ends_every_unfinished_task() {
     }
 }
 
-/// A job whose looks crash the adapter is let go only once the engine has taken a cancellation that is owed.
+/// A job whose polls crash the adapter is closed only after the engine has accepted a pending cancellation.
 #[test]
 fn crashed_look_keeps_owed_cancel() {
     let crashed = |task: &Task| next(task, Event::LookCrashed { times: 5 }, START).task;
@@ -64,7 +64,7 @@ fn crashed_look_keeps_owed_cancel() {
     assert!(matches!(crashed(&taken).job, Job::Closed { .. }), "{taken:?}");
 }
 
-/// An attempt that was taken back counts: its number names no later attempt.
+/// An attempt that was taken back counts: no later attempt reuses its number.
 #[test]
 fn taken_back_attempt_keeps_its_number() {
     let number = |task: &Task| match task.job {
@@ -76,7 +76,7 @@ fn taken_back_attempt_keeps_its_number() {
     assert_eq!((number(&starting()), number(&back), number(&again)), (1, 1, 2));
 }
 
-/// Its client keeps the outcome that it was shown.
+/// The client keeps the outcome that it saw.
 #[test]
 fn abandon_closes_cancelled_open_job() {
     let after = abandon(&stopping());
@@ -84,7 +84,7 @@ fn abandon_closes_cancelled_open_job() {
     assert_eq!(after.job, Job::Closed { handle: Some(JobHandle::new("h")) });
 }
 
-/// The reply to a start that was under way tells only which job it is.
+/// The reply to a start that was in progress only adds the handle.
 #[test]
 fn late_start_leaves_abandoned_job_closed() {
     let after = next(&abandon(&starting()), started(), START).task;

@@ -1,4 +1,4 @@
-//! When a question that a job lists is a new one.
+//! Tests of when a question that a job lists is a new one.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn relisted_question_is_asked_again() {
 #[test]
 fn second_gate_needs_its_own_answer() {
     let task = accept(&asking(&["gate"]), "q1", at(1));
-    // The answer is on its way: the gate is still the first one.
+    // The answer is pending, so the listed gate is still the first one.
     let task = next(&task, poll_at(lists(&["gate"]), at(2)), at(2)).task;
     assert_eq!((open(&task), todo(&task, at(2))), (vec![], Action::Answer { key: "q1".to_owned() }));
     let task = next(&task, Event::AnswerTaken { key: "q1".to_owned() }, at(4)).task;
@@ -59,7 +59,7 @@ fn second_gate_needs_its_own_answer() {
     assert_eq!((open(&task), todo(&task, at(6))), (vec!["q2"], Action::Rest));
 }
 
-/// An engine that lists an answered question for a while is given that while.
+/// Some engines list an answered question for a while. During that time it is not asked again.
 #[test]
 fn list_lag_hides_answered_question() {
     let task = accept(&asking(&["gate"]), "q1", at(1));

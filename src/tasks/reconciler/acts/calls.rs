@@ -1,4 +1,5 @@
-//! The calls of acts to an engine: each makes one call and returns what came of it as an event. It must not write a row.
+//! The engine calls of actions: each makes one call and returns its result as an event. It must not
+//! write a row.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ impl Core {
                 let late = if may_exist { Error::unavailable } else { Error::uncertain };
                 self.call(task, late, |backend| async move { backend.start(&job).await }).await
             }
-            // Our own refusal says nothing about a job that an earlier attempt may have started.
+            // Our own refusal is no evidence about a job that an earlier attempt may have started.
             Err(refusal) if may_exist => match self.look_for(task, spec).await {
                 Ok(Some(started)) => Ok(started),
                 Ok(None) => Err(Error::uncertain(refusal.to_string())),
@@ -46,7 +47,7 @@ impl Core {
         }
     }
 
-    /// Looks for the job by its key. What it was to be started with plays no part, so nothing is unsealed for it.
+    /// Searches for the job by its key. The sensitive arguments are not needed, so nothing is unsealed.
     async fn look_for(&self, task: &Task, spec: &Spec) -> Result<Option<Started>> {
         let job = JobSpec {
             key: task.key.clone(),
@@ -122,7 +123,7 @@ impl Core {
         .await
     }
 
-    /// One call to the task's engine, shorter than what is left of the lease. The caller holds a place in its line.
+    /// Makes one call to the task's engine, shorter than the rest of the lease. The caller has a call permit.
     async fn call<T, F>(
         &self,
         task: &Task,
@@ -150,7 +151,7 @@ impl Core {
         })
     }
 
-    /// Errors that only the operator can mend go to the operator's log.
+    /// Logs errors that only the operator can fix at error level, and others at debug level.
     fn tell_operator(&self, task: &Task, error: &Error, what: &str) {
         use taskbridge_sdk::ErrorKind::{Config, Denied};
         if matches!(error.kind(), Denied | Config) {

@@ -1,4 +1,4 @@
-//! Tells observations of a job apart by a short digest. Pure.
+//! Distinguishes observations of a job by a short digest. Pure.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
@@ -6,16 +6,16 @@ use std::io;
 
 use taskbridge_sdk::{JobState, Observation};
 
-/// The digest of an observation that says only that the job runs.
+/// The digest of an observation that reports only that the job runs.
 pub(super) const BLANK: u64 = 0x626c_616e_6b00;
 
-/// Tells two observations apart.
+/// Returns the digest of an observation.
 pub(in crate::tasks::reconciler) fn digest(seen: &Observation) -> u64 {
-    // A log that grows is no news of the job.
+    // A growing log is not news about the job.
     let Observation { state, progress, message, since, questions, notes, log_bytes: _ } = seen;
     let nothing = progress.is_none() && message.is_none() && since.is_none();
     if nothing && *state == JobState::Running && questions.is_empty() && notes.is_empty() {
-        // Most jobs say nothing most of the time.
+        // The most frequent observation.
         return BLANK;
     }
     let mut digest = Digest(DefaultHasher::new());
@@ -24,7 +24,7 @@ pub(in crate::tasks::reconciler) fn digest(seen: &Observation) -> u64 {
     digest.0.finish()
 }
 
-/// Digests what is written to it.
+/// A writer that hashes its input.
 struct Digest(DefaultHasher);
 
 impl io::Write for Digest {

@@ -1,4 +1,4 @@
-//! What the agenda hands to a sweep, and what a sweep hands back. Plain data.
+//! The input and the result of a sweep. Plain data.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use taskbridge_sdk::{ErrorKind, Subject};
 
 use crate::tasks::task::{Job, Task, TaskId};
 
-/// How a call fails that may have failed for one of its jobs.
+/// A failure of a whole call that one of its jobs may have caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tasks::reconciler) enum Fault {
     /// The adapter panicked.
     Crashed,
-    /// It did not answer in time.
+    /// The adapter did not answer in time, or the engine is unavailable.
     Hung,
 }
 
-/// Jobs that are due for a look.
+/// Jobs that are due for a poll.
 pub(in crate::tasks::reconciler) struct Due {
-    /// What the engine is asked for.
+    /// The jobs, as passed to the backend.
     pub(in crate::tasks::reconciler) subjects: Vec<Subject>,
     /// The same jobs, in the same order.
     pub(in crate::tasks::reconciler) jobs: Vec<Sighting>,
@@ -25,36 +25,37 @@ pub(in crate::tasks::reconciler) struct Due {
     pub(in crate::tasks::reconciler) late: Duration,
 }
 
-/// A job that is due for a look.
+/// A job that is due for a poll.
 pub(in crate::tasks::reconciler) struct Sighting {
     pub(in crate::tasks::reconciler) id: TaskId,
-    /// What was last seen and written.
+    /// Digest of the last observation that was written.
     pub(in crate::tasks::reconciler) digest: Option<u64>,
-    /// The version of the row that was known before the look.
+    /// The row version that was known before the poll.
     pub(in crate::tasks::reconciler) version: u64,
-    /// True if the last look failed, and the row says so.
+    /// True if the last poll failed, and the row shows it.
     pub(in crate::tasks::reconciler) troubled: bool,
-    /// True if its row is to be asked whether somebody follows the log.
+    /// True if the row must be read, to find out whether the log is followed.
     pub(in crate::tasks::reconciler) ask_of_log: bool,
-    /// True if it is looked at alone, by [`taskbridge_sdk::Backend::observe`].
+    /// True if it is polled alone, by [`taskbridge_sdk::Backend::observe`].
     pub(in crate::tasks::reconciler) alone: bool,
-    /// Set if the job is given up should this look crash, too: how many crashes in a row that makes.
+    /// Set if the job is given up in case this poll crashes, too: the number of crashes in a row
+    /// with this one.
     pub(in crate::tasks::reconciler) last_crash: Option<u32>,
 }
 
-/// What a look came to.
+/// The result of a poll.
 pub(in crate::tasks::reconciler) enum Seen {
-    /// The job was seen, and the row says what was seen.
+    /// The job was observed, and the row shows the observation.
     Observed { digest: Option<u64>, log_followed: bool, version: u64 },
-    /// The job has ended, and the row says so.
+    /// The job has ended, and the row shows it.
     Ended,
-    /// The engine failed, and the row says so.
+    /// The engine failed, and the row shows it.
     Failed { kind: ErrorKind, version: u64, fault: Option<Fault> },
-    /// The adapter crashed over a sweep of several jobs, perhaps for another of them.
+    /// The adapter crashed in a sweep of several jobs, perhaps because of another of them.
     Undecided,
     /// The row could not be read or written.
     Unwritten,
-    /// Somebody else has written the row since the look was begun, so that nothing was written.
+    /// Another writer changed the row after the poll began, so nothing was written.
     Overtaken { version: u64 },
     /// The row is gone.
     RowGone,
@@ -68,12 +69,13 @@ impl Seen {
         }
     }
 
-    /// True if what failed here may be the fault of another job in the sweep.
+    /// Returns true if another job in the sweep may have caused this failure.
     pub(in crate::tasks::reconciler) fn may_be_of_another(&self) -> bool {
         matches!(self, Seen::Undecided | Seen::Failed { fault: Some(_), .. })
     }
 
-    /// The same, where this is the row that says so.
+    /// Returns the same result for the row as written: with its version, or [`Seen::Ended`] if its
+    /// job is not open any more.
     pub(in crate::tasks::reconciler) fn of(self, row: &Task) -> Self {
         match self {
             _ if !matches!(row.job, Job::Open { .. }) => Seen::Ended,

@@ -1,5 +1,5 @@
-//! Which job makes an adapter crash or hang: sweeps are halved until it is polled alone, and it is given up after crashes in
-//! a row. It must not touch the other jobs' order.
+//! Isolation of a job that makes an adapter crash or hang. Sweeps are halved until the job is polled alone,
+//! and it is given up after several crashes in a row. It must not change the order of other jobs.
 
 use std::time::Duration;
 
@@ -8,24 +8,28 @@ use tokio::time::Instant;
 use super::{Agenda, Fault, Seen};
 use crate::tasks::task::TaskId;
 
-/// After so many faulty sweeps in a row a job is polled alone: more than halving the largest sweep takes.
+/// Number of faulty sweeps in a row after which a job is polled alone: more than it takes to halve
+/// the largest sweep down to one job.
 const MAX_UNDECIDED: u32 = 10;
-/// A job whose look crashed the adapter this often in a row is given up, if the adapter answered for another job of the
-/// group meanwhile, or else [`CRASHES_ALONE`] after the first crash.
+/// Number of crashes in a row after which a job is given up, if the adapter has answered for
+/// another job of the group since the first. Otherwise the job is given up no earlier than
+/// [`CRASHES_ALONE`] after the first crash.
 const MAX_CRASHES: u32 = 5;
-/// How long an adapter that crashes for every job of a group gets: perhaps the engine is what makes it crash, for a while.
+/// Minimum time for an adapter that crashes for every job of a group: perhaps the engine causes the
+/// crashes for a while.
 pub(super) const CRASHES_ALONE: Duration = Duration::from_secs(900);
 
-/// A job that the adapter cannot be asked for together with others.
+/// A job that the adapter cannot poll together with others.
 #[derive(Clone, Copy)]
 pub(super) struct Suspect {
     pub(super) since: Instant,
-    /// How often in a row a look at it crashed.
+    /// Number of polls of this job in a row that crashed.
     pub(super) crashes: u32,
 }
 
 impl Agenda {
-    /// Judges the sweep of several jobs that has just ended: a faulty one halves the next.
+    /// Adapts the maximum size to the result of the sweep that has just ended: a faulty sweep
+    /// halves the next.
     pub(super) fn judge_sweep(&mut self, looks: &[(TaskId, Seen)]) {
         let faulty = looks.iter().any(|(_, seen)| seen.may_be_of_another());
         let mut cleared = self.undecided.is_empty();
@@ -51,7 +55,7 @@ impl Agenda {
         (enough && crashes + 1 >= MAX_CRASHES).then_some(crashes + 1)
     }
 
-    /// The adapter crashed or hung over this job, alone.
+    /// Records that the adapter crashed or hung while it polled this job alone.
     pub(super) fn faulted(&mut self, id: TaskId, version: u64, fault: Fault, now: Instant) {
         let Some(entry) = self.jobs.get_mut(&id) else { return };
         if entry.suspect.is_none() {
@@ -65,7 +69,8 @@ impl Agenda {
         self.failed(id, version, now);
     }
 
-    /// Has a job polled alone that halving did not decide: it was swept again and again with others that are due as often.
+    /// Has a job polled alone if halving did not isolate it, because it was swept again and again
+    /// with others that are due as often.
     pub(super) fn part(&mut self, id: &TaskId, now: Instant) {
         if self.undecided.get(id).is_some_and(|sweeps| *sweeps >= MAX_UNDECIDED)
             && let Some(entry) = self.jobs.get_mut(id)

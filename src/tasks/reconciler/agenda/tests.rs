@@ -1,4 +1,4 @@
-//! How the agenda finds the job that an adapter crashes or hangs over.
+//! Tests of how the poll schedule finds a job that makes the adapter crash or hang.
 
 use taskbridge_sdk::{ErrorKind, JobHandle};
 
@@ -27,8 +27,8 @@ fn failed(fault: Fault) -> Seen {
     Seen::Failed { kind: ErrorKind::Unavailable, version: 1, fault: Some(fault) }
 }
 
-/// Makes all looks that are due now, through an adapter that fails over these jobs. Returns how many calls that took, and
-/// for which jobs it answered.
+/// Makes all polls that are due now, with an adapter that fails for the jobs `over`. Returns the number of
+/// calls, and the jobs for which it answered.
 fn look(agenda: &mut Agenda, now: Instant, fault: Fault, over: &[&str]) -> (usize, Vec<TaskId>) {
     let (mut calls, mut answered) = (0, Vec::new());
     while let Some(due) = agenda.begin_sweep(now, 500) {
@@ -51,7 +51,7 @@ fn look(agenda: &mut Agenda, now: Instant, fault: Fault, over: &[&str]) -> (usiz
     (calls, answered)
 }
 
-/// Only the job over which the adapter crashes is charged with it, and it takes few calls to find it.
+/// Only the job that crashes the adapter is counted as crashed, and it is found with few calls.
 #[tokio::test]
 async fn crashing_job_is_found_by_halving() {
     let now = Instant::now();
@@ -67,7 +67,7 @@ async fn crashing_job_is_found_by_halving() {
     assert!(beside.jobs.len() > 200, "{}", beside.jobs.len());
 }
 
-/// A job over which the adapter hangs is found in the same way, and each other job is polled in between.
+/// A job that makes the adapter hang is found in the same way, and each other job is polled in between.
 #[tokio::test]
 async fn hanging_job_is_found_by_halving() {
     let now = Instant::now();
@@ -79,7 +79,7 @@ async fn hanging_job_is_found_by_halving() {
     assert!(due.jobs.len() == 1 && due.jobs[0].alone && due.jobs[0].last_crash.is_none());
 }
 
-/// The moments at which a job crashes the adapter, and how many crashes end it.
+/// Returns when a job crashes the adapter, and the number of crashes that ends it.
 fn crashes(agenda: &mut Agenda, began: Instant, answers_for_others: bool) -> (Vec<Duration>, u32) {
     let mut moments = Vec::new();
     loop {
@@ -97,17 +97,17 @@ fn crashes(agenda: &mut Agenda, began: Instant, answers_for_others: bool) -> (Ve
     }
 }
 
-/// Neither hints nor wishes for a look make the crashes follow each other faster.
+/// Neither hints nor requests for a poll speed up the sequence of crashes.
 #[tokio::test]
 async fn fifth_crash_ends_the_job() {
     let began = Instant::now();
     let (moments, times) = crashes(&mut agenda(1, began), began, true);
     assert_eq!((moments.len(), times), (5, 5));
-    // The hint came while it was not known yet that the job crashes the adapter.
+    // The hint came before the job was known to crash the adapter.
     assert!(moments[4] - moments[1] >= 3 * PACE.slowest, "{moments:?}");
 }
 
-/// What crashes over every job may be a bug that an outage of the engine brings out.
+/// Crashes for every job may be caused by a bug that an outage of the engine triggers.
 #[tokio::test]
 async fn adapter_that_always_crashes_gets_time() {
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Requests to slurmrestd, and which version of its API they name. It must not know what is asked.
+//! HTTP requests to slurmrestd and the discovery of its API version. It must not know what the requests mean.
 
 use std::time::Duration;
 
@@ -9,45 +9,45 @@ use taskbridge_sdk::{Error, Result};
 
 use crate::config;
 
-/// The largest answer that is read: 100,000 jobs take 300 MB.
+/// Maximum size of a response: 100,000 jobs take 300 MB.
 const MOST_BYTES: usize = 512 * 1024 * 1024;
-/// An answer of so many bytes takes some milliseconds to be read.
+/// Parsing a response of this size takes some milliseconds.
 const LARGE: usize = 1024 * 1024;
-/// What the API versions are called, in front of their number.
+/// The prefix of API versions before their number.
 const VERSIONS: &str = "v0.0.";
 
-/// slurmrestd.
+/// A client of slurmrestd.
 pub(super) struct Http {
     client: Client,
-    /// Without a slash at its end.
+    /// The base URL, without a slash at its end.
     base: String,
-    /// The same in words.
+    /// The socket or URL, for messages.
     place: String,
     user: Option<String>,
     token: Option<taskbridge_sdk::Secret>,
-    /// What it speaks, once it has been asked.
+    /// The discovered API.
     api: Mutex<Option<Api>>,
 }
 
-/// What a slurmrestd speaks, by its own description.
+/// The API of a slurmrestd, from its OpenAPI description.
 #[derive(Clone, Copy)]
 pub(super) struct Api {
     /// `38` for `v0.0.38`.
     pub(super) version: u32,
-    /// It has an accounting to ask, whether that answers or not.
+    /// It has paths for the accounting database, whether the database answers or not.
     pub(super) has_accounting: bool,
 }
 
-/// An answer. What is no JSON is null.
+/// A response. A body that is no JSON is null.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Value,
 }
 
-/// A request that was not answered.
+/// A request without a response.
 pub(super) struct Failed {
     pub(super) error: Error,
-    /// Whether it may have arrived.
+    /// Whether the request may have arrived.
     pub(super) sent: bool,
 }
 
@@ -67,12 +67,12 @@ impl Http {
         Ok(Self { client, base, place: config.place(), user, token, api: Mutex::default() })
     }
 
-    /// What it speaks. It is asked once, and again where it no longer knows what it spoke, as after an update.
+    /// Returns the API. It is discovered once, and again after a 404, for example after an upgrade.
     pub(super) async fn api(&self) -> Result<Api> {
         self.asked().await.map_err(|failed| failed.error)
     }
 
-    /// The same, as far as that is known.
+    /// Returns the API, if it was discovered already.
     pub(super) fn known_api(&self) -> Option<Api> {
         *self.api.lock()
     }
@@ -81,7 +81,7 @@ impl Http {
         if let Some(api) = self.known_api() {
             return Ok(api);
         }
-        // What was to be asked is not sent, whatever becomes of this.
+        // The actual request was not sent, whatever the outcome of this one.
         let unsent = |error| Failed { error, sent: false };
         let description = self.request(Method::GET, "/openapi");
         let answer = self.send(description).await.map_err(|failed| unsent(failed.error))?;
@@ -112,7 +112,7 @@ impl Http {
         self.ask(Method::DELETE, "slurm", path, None).await
     }
 
-    /// Asks the accounting, which has paths of its own.
+    /// Queries the accounting database, which has its own paths.
     pub(super) async fn accounting(&self, path: &str) -> Result<Answer> {
         self.ask(Method::GET, "slurmdb", path, None).await.map_err(|failed| failed.error)
     }
@@ -164,7 +164,7 @@ impl Http {
     }
 
     fn failed(&self, error: reqwest::Error) -> Failed {
-        // The address can hold nothing secret, and is said by the one who asks.
+        // The URL contains no secret. The caller adds it to the message.
         let error = error.without_url();
         let sent = !error.is_connect() && !error.is_builder();
         let what = match (error.is_timeout(), sent) {
@@ -176,13 +176,13 @@ impl Http {
     }
 }
 
-/// Does work in the size of an answer: of a large one on a thread of its own, since nothing else goes on beside it on this one. `None` if it
-/// was cut short.
+/// Runs work on a response. A large response uses a blocking thread, so that it does not block other tasks on
+/// this one. Returns `None` if the work was aborted.
 async fn beside<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     if size < LARGE { Some(work()) } else { tokio::task::spawn_blocking(work).await.ok() }
 }
 
-/// The newest version of the API by which jobs are submitted, of an OpenAPI description.
+/// Returns the newest API version of an OpenAPI description that can submit jobs.
 fn newest(description: &Value) -> Option<u32> {
     let paths = description["paths"].as_object()?;
     let version = |path: &String| {
@@ -193,7 +193,7 @@ fn newest(description: &Value) -> Option<u32> {
     paths.keys().filter_map(version).max()
 }
 
-/// Whether it has an accounting to ask: where Slurm has none, its description is without those paths.
+/// Returns whether the description has paths for the accounting database. They are missing if Slurm has none.
 fn describes_accounting(description: &Value, version: u32) -> bool {
     let paths = description["paths"].as_object();
     let start = format!("/slurmdb/{VERSIONS}{version}/");

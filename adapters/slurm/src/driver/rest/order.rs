@@ -1,4 +1,4 @@
-//! A submission as slurmrestd takes it. Pure. What has no field there is refused, and not left out.
+//! Builds the body of a submission for slurmrestd. Pure. An option without a field is refused, not omitted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,37 +9,37 @@ use taskbridge_sdk::{Error, Result};
 use crate::amount;
 use crate::driver::Submission;
 
-/// How a value is written.
+/// The format of a value.
 #[derive(Clone, Copy)]
 enum As {
     Text,
     Number,
-    /// As sbatch takes it; in one version as seconds since 1970.
+    /// A time as sbatch accepts it; in one version as seconds since 1970.
     Moment,
-    /// `1-02:00:00`, in newer versions as minutes.
+    /// `1-02:00:00`, in newer versions in minutes.
     Minutes,
-    /// `4G`, in newer versions as megabytes.
+    /// `4G`, in newer versions in megabytes.
     Megabytes,
-    /// Nodes are a range.
+    /// A number of nodes or a range.
     Range,
     /// An option without a value.
     Flag,
-    /// Whether others may be on its nodes, in the words of `exclusive` or those of `shared`.
+    /// Whether other jobs may share the nodes, as a value of `exclusive` or of `shared`.
     Exclusive,
     Shared,
-    /// `2` or `a100:2`, as the resource of that name for each of something.
+    /// `2` or `a100:2`, as a generic resource per job, node or task.
     Gpus,
     /// `4G` for each GPU.
     MegabytesOfGpu,
     /// `gpu:2,shard:1`
     Gres,
-    /// What becomes of a job that can never begin, among other flags.
+    /// What happens to a job that can never begin, as one of several flags.
     Kill,
-    /// `BEGIN,TIME_LIMIT_80`, as a list in words of its own.
+    /// `BEGIN,TIME_LIMIT_80`, as a list with slurmrestd's own names.
     Mail,
 }
 
-/// The options of sbatch that slurmrestd has a field for.
+/// The options of sbatch that have a field in slurmrestd.
 const FIELDS: [(&str, &str, As); 30] = [
     ("account", "account", As::Text),
     ("array", "array", As::Text),
@@ -73,8 +73,8 @@ const FIELDS: [(&str, &str, As); 30] = [
     ("time-min", "time_minimum", As::Minutes),
 ];
 
-/// The same from `PARSED` on, where they differ. What has no field there would be left out without a word in 0.0.39, and with a warning in
-/// later versions (`JOB_DESC_MSG` in `data_parser`).
+/// Fields that differ from version `PARSED` on. Version 0.0.39 ignores an unknown field silently, later
+/// versions with a warning (`JOB_DESC_MSG` in `data_parser`).
 const PARSED_FIELDS: [(&str, &str, As); 9] = [
     ("cpus-per-gpu", "cpus_per_tres", As::Gpus),
     ("exclusive", "shared", As::Shared),
@@ -87,17 +87,17 @@ const PARSED_FIELDS: [(&str, &str, As); 9] = [
     ("mem-per-gpu", "memory_per_tres", As::MegabytesOfGpu),
 ];
 
-/// From this version on, slurmrestd reads a job's description by parsers of its own, and no longer as options of sbatch: numbers that can
-/// be unset are objects, and the environment is a list.
+/// From this version on, slurmrestd has its own parsers for a job's description, instead of sbatch's options.
+/// Numbers that can be unset are objects, and the environment is a list.
 const PARSED: u32 = 39;
 
-/// The one version that takes moments as numbers alone, and calls resources `gres:gpu`, which are `gres/gpu` later.
+/// The only version that accepts times only as numbers, and names resources `gres:gpu` instead of `gres/gpu`.
 const FIRST_PARSED: u32 = 39;
 
-/// From this version on, the distribution of tasks can be said again.
+/// From this version on, the field for the distribution of tasks exists again.
 const DISTRIBUTES: u32 = 41;
 
-/// The field of an option, if this version has one.
+/// Returns the field of an option, if this version has one.
 fn field(option: &str, version: u32) -> Option<(&'static str, As)> {
     if option == "distribution" && (PARSED..DISTRIBUTES).contains(&version) {
         return None;
@@ -107,10 +107,10 @@ fn field(option: &str, version: u32) -> Option<(&'static str, As)> {
     found.map(|(_, field, kind)| (*field, *kind))
 }
 
-/// Where programs are looked for by a batch script: nothing of the server's environment is sent.
+/// The `PATH` of a batch script. Nothing of the server's environment is sent.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The body of a submission.
+/// Returns the body of a submission.
 pub(super) fn submission(
     order: &Submission,
     version: u32,
@@ -125,7 +125,7 @@ pub(super) fn submission(
         };
         let value = written(name, value.as_deref().unwrap_or_default(), kind, version)?;
         match (job.get_mut(field), value) {
-            // Two options can name resources of one kind.
+            // Two options can request resources in the same field.
             (Some(Value::String(before)), Value::String(value)) => {
                 before.push(',');
                 before.push_str(&value);
@@ -133,7 +133,7 @@ pub(super) fn submission(
             (_, value) => drop(job.insert(field.to_owned(), value)),
         }
     }
-    // There must be something in it.
+    // The environment must not be empty.
     let environment = match version >= PARSED {
         true => json!(environment.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()),
         false => json!(environment),
@@ -149,7 +149,7 @@ pub(super) fn submission(
         "open_mode": if version >= PARSED { json!(["APPEND"]) } else { json!("append") },
         "environment": environment,
     });
-    // What is ours wins.
+    // The adapter's own fields override the options.
     job.extend(ours.as_object().cloned().unwrap_or_default());
     Ok(json!({"script": order.script, "job": job}))
 }
@@ -197,7 +197,7 @@ fn is_no(value: &str) -> bool {
     matches!(value, "no" | "false")
 }
 
-/// Each of these resources with this before it, as sbatch writes them.
+/// Puts the prefix before each resource of a list, as sbatch writes them.
 fn prefixed(prefix: &str, value: &str) -> String {
     let one = |part: &str| {
         let bare = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
@@ -206,7 +206,7 @@ fn prefixed(prefix: &str, value: &str) -> String {
     value.split(',').map(one).collect::<Vec<_>>().join(",")
 }
 
-/// The events of `mail-type`, by the names that they have there.
+/// Converts the events of `mail-type` to slurmrestd's names.
 fn mail(value: &str) -> Vec<String> {
     let event = |event: &str| match event.to_uppercase().as_str() {
         "NONE" | "" => Vec::new(),
@@ -274,7 +274,8 @@ mod tests {
         assert_eq!(new["job"]["environment"], json!(["HOME=/home/lab".to_owned(), format!("PATH={PATH}")]));
     }
 
-    /// The fields are those of `JOB_DESC_MSG` in Slurm's source, the words those that its sbatch of the time writes into them.
+    /// The fields come from `JOB_DESC_MSG` in Slurm's source. The values are those that sbatch of the same
+    /// version writes.
     #[test]
     fn resources_are_said_in_the_fields_of_each_version() {
         let asked = [

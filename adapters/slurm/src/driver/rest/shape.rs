@@ -1,5 +1,5 @@
-//! What slurmrestd answers, as rows and records. Pure. Shapes differ from version to version: a number can be an object that says
-//! whether it is set, and a state a list. What is missing or of another shape is taken as not said.
+//! Parses slurmrestd's JSON into queue rows and records. Pure. Formats differ between versions: a number can
+//! be an object with a `set` flag, and a state can be a list. A missing or unexpected value counts as absent.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::driver::{By, Exit, JobId, Record, Row, Tasks, Waiting};
 use crate::indices;
 use crate::state::{Phase, State};
 
-/// Minutes that stand for no limit.
+/// The number of minutes that means no limit.
 const INFINITE: i64 = 0xffff_ffff;
 
-/// Whose jobs are ours.
+/// The user whose jobs are ours.
 pub(crate) enum User {
     Name(String),
     Id(u32),
@@ -28,7 +28,7 @@ impl User {
     }
 }
 
-/// A number, plain or as an object that says whether it is set.
+/// Parses a number, plain or as an object with a `set` flag.
 pub(super) fn number(value: &Value) -> Option<i64> {
     match value {
         Value::Number(number) => number.as_i64().or_else(|| number.as_f64().map(|number| number as i64)),
@@ -42,13 +42,13 @@ pub(super) fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// A state, plain or as a list in which flags stand beside it.
+/// Parses a state, plain or as a list of a state and flags.
 pub(super) fn state(value: &Value) -> State {
     match value {
         Value::String(text) => State::parse(text),
         Value::Array(parts) => {
             let states: Vec<State> = parts.iter().filter_map(Value::as_str).map(State::parse).collect();
-            // These flags overrule the state, as squeue has it.
+            // These flags override the state, as in squeue.
             let flag = [State::Completing, State::Configuring].into_iter().find(|flag| states.contains(flag));
             flag.or(states.first().copied()).unwrap_or(State::Unknown)
         }
@@ -56,10 +56,10 @@ pub(super) fn state(value: &Value) -> State {
     }
 }
 
-/// The newest event of a job that has happened, in seconds since 1970.
+/// Returns the time of a job's newest past event, in seconds since 1970.
 pub(super) fn newest(job: &Value) -> Option<i64> {
     let state = state(&job["job_state"]);
-    // Until then, these are what is expected.
+    // Before the job starts or ends, these times are estimates.
     let (began, ended) = (state.phase() != Phase::Waiting, state.has_ended());
     let told =
         [("submit_time", true), ("last_sched_evaluation", true), ("start_time", began), ("end_time", ended)];
@@ -78,7 +78,7 @@ fn some_text(value: &Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// A wait status, or what newer versions make of one.
+/// Parses a wait status, or the object that newer versions use instead.
 fn exit(value: &Value) -> Option<Exit> {
     if let Some(status) = number(value) {
         return u32::try_from(status).ok().map(Exit::from_status);
@@ -99,7 +99,7 @@ fn minutes(value: &Value) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(minutes).ok()? * 60))
 }
 
-/// A job, or some tasks of one, as the controller knows it.
+/// Parses a job, or some tasks of one, as the controller reports it.
 pub(super) fn row(job: &Value) -> Option<Row> {
     let own = id(&job["job_id"])?;
     let state = state(&job["job_state"]);
@@ -127,7 +127,7 @@ pub(super) fn row(job: &Value) -> Option<Row> {
     })
 }
 
-/// A job that waits.
+/// Parses a pending job.
 pub(super) fn waiting(job: &Value) -> Option<Waiting> {
     Some(Waiting {
         job: id(&job["array_job_id"]).or_else(|| id(&job["job_id"]))?,
@@ -136,13 +136,13 @@ pub(super) fn waiting(job: &Value) -> Option<Waiting> {
     })
 }
 
-/// A job or a task of an array, as the accounting knows it. Its exit codes are not believed: a 22.05 tells of 0 for a job that
-/// ended with 4.
+/// Parses a job or an array task from the accounting database. Ignores its exit codes: Slurm 22.05 returns 0
+/// for a job that ended with 4.
 pub(super) fn record(job: &Value) -> Option<Record> {
     let (array, time) = (&job["array"], &job["time"]);
     let own = id(&job["job_id"])?;
     let whole = id(&array["job_id"]);
-    // Tasks that never began are one record.
+    // Tasks that never began share one record.
     let task = number(&array["task_id"]).or_else(|| number(&array["task"]));
     let many = some_text(&array["task"]).and_then(|tasks| indices::parse(&tasks).or_else(|| masked(&tasks)));
     let tasks = match (whole, task.and_then(|task| u32::try_from(task).ok()), many) {
@@ -160,7 +160,7 @@ pub(super) fn record(job: &Value) -> Option<Record> {
         tasks,
         name: text(&job["name"]),
         state: Some(state(&job["state"]["current"])),
-        // It has the name of a user there, and no number.
+        // The record contains a user name instead of a uid.
         cancelled_by: By::Unsaid,
         exit: None,
         submitted: moment(&time["submission"]),
@@ -179,7 +179,7 @@ pub(super) fn record(job: &Value) -> Option<Record> {
     })
 }
 
-/// The tasks of a mask as slurmdbd keeps it: `0x3FC` for those from 2 to 9.
+/// Parses slurmdbd's bit mask of tasks: `0x3FC` for the tasks 2 to 9.
 fn masked(text: &str) -> Option<Vec<u32>> {
     let mut tasks = Vec::new();
     for (at, digit) in text.strip_prefix("0x")?.chars().rev().enumerate() {
@@ -189,7 +189,7 @@ fn masked(text: &str) -> Option<Vec<u32>> {
     Some(tasks)
 }
 
-/// The most memory that a task of this step used, in bytes.
+/// Returns the maximum memory that a task of this step used, in bytes.
 fn most_memory(step: &Value) -> Option<u64> {
     let used = step["tres"]["requested"]["max"].as_array()?;
     let memory = used.iter().find(|used| used["type"] == "mem")?;
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn tasks_that_never_began_are_those_of_a_mask() {
-        // As recorded from a 22.05 of an array `2-9%2` that was cancelled.
+        // Recorded from Slurm 22.05 for a cancelled array `2-9%2`.
         let told = |task: &str| {
             json!({
                 "job_id": 1, "name": "tb-a", "state": {"current": "CANCELLED", "reason": "JobHeldUser"},

@@ -1,5 +1,6 @@
-//! What later versions of slurmrestd answer, of which no real one runs here: recorded by hand from Slurm's source (`openapi/slurmctld/jobs.c`
-//! and the parsers of `data_parser`), and served over a real connection.
+//! Responses of later versions of slurmrestd, which does not run here in those versions. They were written by
+//! hand from Slurm's source (`openapi/slurmctld/jobs.c` and the parsers of `data_parser`), and are served
+//! over a real connection.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 
-/// Answers requests one after the other, and keeps what they were.
+/// A server that returns prepared responses one after the other and records the requests.
 struct Recorded {
     url: String,
     seen: Arc<Mutex<Vec<(String, Value)>>>,
@@ -51,7 +52,7 @@ impl Recorded {
         Self { url, seen, _running: running }
     }
 
-    /// A driver that has found out that this version is spoken.
+    /// Creates a driver that has discovered this API version.
     async fn driver(version: u32, answers: &[(u16, Value)]) -> (Rest, Self) {
         let path = format!("/slurm/v0.0.{version}/job/submit/");
         let described = (200, json!({"paths": {path: {}}}));
@@ -63,7 +64,7 @@ impl Recorded {
         (driver, recorded)
     }
 
-    /// The requests after the first, by their first lines.
+    /// Returns the request lines of all requests except the first.
     fn lines(&self) -> Vec<String> {
         self.seen.lock().unwrap().iter().skip(1).map(|(line, _)| line.clone()).collect()
     }
@@ -93,7 +94,7 @@ fn runs() -> Value {
 #[tokio::test]
 async fn that_nothing_changed_is_not_read_as_no_jobs() {
     let list = json!({"jobs": [runs()], "last_update": set(500), "last_backfill": set(490), "errors": [], "warnings": []});
-    // `op_handler_jobs`, and `DUMP_FUNC(JOB_INFO_MSG)` of what was not loaded.
+    // From `op_handler_jobs`, and `DUMP_FUNC(JOB_INFO_MSG)` without data.
     let unchanged = json!({"jobs": [], "last_update": set(0), "errors": [], "warnings": [
         {"description": "No job changes since update_time[500]=2026-11-22T17:00:00", "source": "op_handler_jobs"},
         {"description": "Zero jobs to dump", "source": "dump_JOB_INFO_MSG"},
@@ -105,14 +106,14 @@ async fn that_nothing_changed_is_not_read_as_no_jobs() {
     assert_eq!(driver.queue().await.unwrap().len(), 1);
     assert_eq!(driver.queue().await.unwrap().len(), 1, "nothing changed");
     assert_eq!(driver.queue().await.unwrap(), [], "the controller has no jobs any more");
-    // By the controller's clock, as it told it.
+    // The time of the controller's clock from the first response.
     let asked = ["jobs", "jobs?update_time=500", "jobs?update_time=500"];
     assert_eq!(recorded.lines(), asked.map(|path| format!("GET /slurm/v0.0.40/{path} HTTP/1.1")));
 }
 
 #[tokio::test]
 async fn a_job_of_which_a_part_was_left_out_is_taken_back() {
-    // `_foreach_parse_marray` and `op_handler_submit_job`.
+    // From `_foreach_parse_marray` and `op_handler_submit_job`.
     let taken = json!({"job_id": 7, "step_id": "batch", "job_submit_user_msg": "", "errors": [], "warnings": [
         {"description": "Job submission resulted in non-zero return code: Job is in held state, pending scheduler release", "source": "slurm_submit_batch_job()"},
         {"description": "Ignoring unknown field \"licenses\" of type string in DATA_PARSER_JOB_DESC_MSG", "source": "#/job/"},
@@ -150,7 +151,7 @@ async fn the_accounting_is_asked_once_for_many_jobs() {
     let (driver, recorded) = Recorded::driver(38, &[accounted(&[5])]).await;
     assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [5]);
     assert_eq!(recorded.lines(), ["GET /slurmdb/v0.0.38/jobs?step=5%2C7 HTTP/1.1"]);
-    // One that may have heard the last of them alone, until it has answered for two.
+    // A slurmrestd that may use only the last job of a query, until it has returned two.
     let answers = [accounted(&[7]), accounted(&[5]), accounted(&[5, 7]), accounted(&[7])];
     let (driver, recorded) = Recorded::driver(40, &answers).await;
     assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [7, 5]);
@@ -187,7 +188,7 @@ async fn what_a_gateway_says_in_its_place_is_no_word_of_slurm() {
     }
 }
 
-/// The name of the cluster is the backend's identity. A default in its place would hide the tasks of the cluster.
+/// The name of the cluster is the backend's identity. A default would hide the tasks of the cluster.
 #[tokio::test]
 async fn unavailable_accounting_gives_no_default_name() {
     let described = json!({"paths": {"/slurm/v0.0.38/job/submit/": {}, "/slurmdb/v0.0.38/jobs": {}}});
