@@ -1,8 +1,10 @@
 //! [`offload`]: runs CPU-bound work of many milliseconds on threads of idle priority, which run only while no
 //! other thread of the server needs the CPU. It must not be used for work that waits for I/O or locks.
 
+use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::OnceLock;
+use std::thread;
 
 use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
@@ -11,8 +13,12 @@ use thread_priority::{
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Maximum number of threads. Further work is queued.
-const MAX_THREADS: usize = 8;
+/// Returns the maximum number of threads: one for each CPU that the process may use. More threads finish no
+/// sooner. The kernel also grants each `SCHED_IDLE` thread a small share of a busy CPU, up to a time slice at
+/// once, so that with more of them requests wait more often.
+fn max_threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
 
 /// `SCHED_IDLE`. With a high `nice` value instead, a thread that wakes up could wait for several time slices
 /// of these threads.
@@ -39,7 +45,7 @@ fn threads() -> &'static Runtime {
     static THREADS: OnceLock<Runtime> = OnceLock::new();
     THREADS.get_or_init(|| {
         let mut builder = Builder::new_current_thread();
-        builder.max_blocking_threads(MAX_THREADS).thread_name("heavy").on_thread_start(|| {
+        builder.max_blocking_threads(max_threads()).thread_name("heavy").on_thread_start(|| {
             // If the system refuses it, the work runs at normal priority.
             let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, POLICY);
         });
@@ -50,7 +56,6 @@ fn threads() -> &'static Runtime {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::thread;
 
     use futures_util::future::join_all;
     use thread_priority::thread_schedule_policy;
@@ -71,7 +76,7 @@ mod tests {
             })
         });
         for (n, at_once, thread, policy) in join_all(works).await {
-            assert!(at_once <= MAX_THREADS + 1, "{at_once}");
+            assert!(at_once <= max_threads() + 1, "{at_once}");
             assert_eq!(thread == here.0, n % 2 == 0, "{n}");
             assert_eq!(policy, if n % 2 == 0 { here.1 } else { POLICY }, "{n}");
         }
