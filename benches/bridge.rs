@@ -1,9 +1,10 @@
-//! What the bridge costs: the real server with a real database beside a bare axum server that answers constants, in one
-//! run. README.md, beside this file, says how to read the tables.
+//! Benchmark of the bridge's overhead: the real server with a real database is compared with a bare axum
+//! server that returns constants, in one run. README.md, next to this file, explains the tables.
 //!
-//! `cargo bench --bench bridge [-- WORD...]`: the words choose among `create`, `get`, `wait`, `life`, `floor`, `memory` and
-//! `growth`, among `2025-11-25` and `2026-07-28`, and among `sqlite` and `postgres`. A run without `--bench`, as
-//! `cargo test --benches` makes it, only tries everything out and prints numbers that mean nothing.
+//! `cargo bench --bench bridge [-- WORD...]`: the words select among `create`, `get`, `wait`, `life`,
+//! `floor`, `memory` and `growth`, among `2025-11-25` and `2026-07-28`, and among `sqlite` and `postgres`. A
+//! run without `--bench`, as in `cargo test --benches`, only tries everything out and prints meaningless
+//! numbers.
 #![allow(clippy::print_stdout, reason = "it is a program that prints a table")]
 
 mod support;
@@ -22,10 +23,10 @@ use support::stage::{Over, Stage};
 use support::wire::{self, Generation};
 use support::{growth, held};
 
-/// Live tasks that `get` polls in turn.
+/// Number of live tasks that `get` polls in turn.
 const POLLED: usize = 256;
 
-/// The rows: the word that chooses one, and what its ratio is to stay below on SQLite.
+/// The rows: the name of each, its work, and the upper limit of its ratio on SQLite.
 const ROWS: [(&str, Work, Option<f64>); 4] = [
     ("create", Work::Create, Some(5.0)),
     ("get", Work::Get, Some(2.0)),
@@ -33,12 +34,12 @@ const ROWS: [(&str, Work, Option<f64>); 4] = [
     ("life", Work::Life, Some(10.0)),
 ];
 
-/// How much is done.
+/// The amount of work.
 struct Plan {
     rounds: usize,
-    /// How long each server works in a round.
+    /// How long each server works per round.
     slice: Duration,
-    /// How long each works before anything counts.
+    /// How long each server works before the measurement.
     warm_up: Duration,
     held: held::Plan,
     growth: growth::Plan,
@@ -90,7 +91,7 @@ impl Words {
         among.is_empty() || among.iter().any(|wanted| wanted == word)
     }
 
-    /// The stores that are wanted and can be had.
+    /// Returns the selected stores that are available.
     fn stores(&self) -> Result<Vec<Over>> {
         let mut stores = Vec::new();
         if Self::want(&self.stores, "sqlite") {
@@ -160,7 +161,7 @@ async fn run(plan: &Plan, words: &Words) -> Result<()> {
     Ok(())
 }
 
-/// The lines of one operation over one store.
+/// Prints the lines of one operation over one store.
 async fn rows(
     plan: &Plan,
     places: &Places,
@@ -170,7 +171,7 @@ async fn rows(
 ) -> Result<()> {
     let clients: &[usize] = match over {
         Over::Sqlite => &[1, 16],
-        // The other generation differs in nothing that a database sees.
+        // A database sees no difference between the generations.
         Over::Postgres(_) if generation == Generation::V2025 => &[16],
         Over::Postgres(_) => &[],
     };
@@ -189,7 +190,7 @@ async fn rows(
     Ok(())
 }
 
-/// The lines of the bare server that keeps a row of each call.
+/// Prints the lines of the bare server that stores a row per call.
 async fn floor(plan: &Plan, places: &Places) -> Result<()> {
     let generation = Generation::V2025;
     let sizes = sizes(places, generation, Work::Create).await?;
@@ -202,7 +203,7 @@ async fn floor(plan: &Plan, places: &Places) -> Result<()> {
     Ok(())
 }
 
-/// How long the bridge's answers are, asked once.
+/// Measures the lengths of the bridge's responses by one request each.
 async fn sizes(places: &Places, generation: Generation, work: Work) -> Result<Sizes> {
     let server = Server::bridge(places, "sizes", Shared::default(), false)?;
     let mut connection = Connection::open(server.address, generation).await?;
@@ -225,7 +226,7 @@ async fn sizes(places: &Places, generation: Generation, work: Work) -> Result<Si
     Ok(Sizes { create, get, result })
 }
 
-/// One line of the table, with servers of its own.
+/// Measures one line of the table, with its own servers.
 async fn measure(
     plan: &Plan,
     places: &Places,
@@ -241,7 +242,7 @@ async fn measure(
     on_echo.run(&mut echo, plan.warm_up).await?;
     on_measured.run(&mut measured, plan.warm_up).await?;
     for round in 0..plan.rounds {
-        // Each goes first as often as the other.
+        // Each server goes first equally often.
         if round % 2 == 0 {
             let of_echo = on_echo.run(&mut echo, plan.slice).await?;
             cell.add(&of_echo, on_measured.run(&mut measured, plan.slice).await?);

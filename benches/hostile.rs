@@ -1,7 +1,8 @@
-//! What a good client feels of a thousand bad ones: the latency of its `tasks/get` while it is alone and while they are there,
-//! in one run, by turns. README.md, beside this file, says how to read it.
+//! Benchmark of one well-behaved client amid a thousand hostile ones: the latency of its `tasks/get` alone
+//! and under attack, by turns in one run. README.md, next to this file, explains the table.
 //!
-//! `cargo bench --bench hostile`. A run without `--bench`, as `cargo test --benches` makes it, only tries everything out.
+//! `cargo bench --bench hostile`. A run without `--bench`, as in `cargo test --benches`, only tries
+//! everything out.
 #![allow(clippy::print_stdout, reason = "it is a program that prints a table")]
 
 #[allow(dead_code, reason = "their tools are named by number")]
@@ -28,14 +29,14 @@ use support::server::{Server, Shared};
 use support::wire::{self, Generation, Request};
 use taskbridge::catalog::Schema;
 
-/// Bad clients.
+/// Number of hostile clients.
 const MANY: usize = 1_000;
-/// How often the good one asks.
+/// Polling interval of the well-behaved client.
 const ASKS_EVERY: Duration = Duration::from_millis(5);
-/// What the p99 under them is to stay below, in times of what it is without.
+/// Upper limit of the p99 under attack, as a multiple of the p99 without.
 const AIM: f64 = 5.0;
 
-/// The other process, which goes away with this.
+/// The process of the hostile clients, which is killed on drop.
 struct Crowd {
     process: Child,
     says: BufReader<ChildStdout>,
@@ -43,7 +44,7 @@ struct Crowd {
 
 impl Crowd {
     fn gather(address: SocketAddr, many: usize) -> Result<Self> {
-        // The good client is to be scheduled like one on a machine of its own.
+        // The well-behaved client should be scheduled as if it ran on its own machine.
         let mut command = Command::new("nice");
         command.arg("-n").arg("10").arg(std::env::current_exe()?);
         command.arg("crowd").arg(address.to_string()).arg(many.to_string());
@@ -53,7 +54,7 @@ impl Crowd {
         if crowd.line()? == READY { Ok(crowd) } else { Err("the crowd did not come together".into()) }
     }
 
-    /// How many connections it holds now, and how many slow calls were answered to it.
+    /// Returns the number of its open connections, and the number of slow calls that were answered.
     fn count(&mut self) -> Result<(usize, usize)> {
         let asks = self.process.stdin.as_mut().ok_or("the crowd has no input")?;
         writeln!(asks)?;
@@ -77,16 +78,16 @@ impl Drop for Crowd {
     }
 }
 
-/// The bombs whose schemas a config can have, with their numbers.
+/// Returns the bombs whose schemas fit into a config, with their numbers.
 fn placed() -> impl Iterator<Item = (usize, Bomb)> {
-    // TOML is not read as deep as JSON.
+    // The TOML parser has a lower depth limit than the JSON parser.
     let is_toml =
         |bomb: &Bomb| toml::to_string(&bomb.schema).is_ok_and(|text| text.parse::<toml::Table>().is_ok());
     let fits = move |bomb: &Bomb| is_toml(bomb) && Schema::compile(bomb.schema.clone()).is_ok();
     bombs().into_iter().enumerate().filter(move |(_, bomb)| fits(bomb))
 }
 
-/// A tool for each bomb, as a config has it.
+/// Returns the config of one tool per bomb.
 fn tools() -> Result<String> {
     let tool = |(n, bomb): (usize, Bomb)| {
         (format!("bomb_{n}"), json!({"backend": "sim", "target": {}, "input_schema": bomb.schema}))
@@ -95,7 +96,7 @@ fn tools() -> Result<String> {
     Ok(format!("\n{}", toml::to_string(&json!({ "tools": tools }))?))
 }
 
-/// A call for each bomb.
+/// Returns one call per bomb.
 fn calls() -> Vec<Request> {
     let call = |(n, bomb): (usize, Bomb)| {
         let name = format!("bomb_{n}");
@@ -107,7 +108,7 @@ fn calls() -> Vec<Request> {
     placed().map(call).collect()
 }
 
-/// Polls a task for a while; how long each poll took.
+/// Polls a task for a while, and returns the duration of each poll.
 async fn polls(connection: &mut Connection, task: &str, period: Duration) -> Result<Vec<Duration>> {
     let (mut all, since) = (Vec::new(), Instant::now());
     while since.elapsed() < period {
@@ -139,12 +140,12 @@ async fn measure(rounds: usize, period: Duration, many: usize) -> Result<()> {
     for _ in 0..rounds {
         quiet.extend(polls(&mut good, &task, period).await?);
         let mut crowd = Crowd::gather(server.address, many)?;
-        // Once they all do what they do.
+        // Once all of them are active.
         tokio::time::sleep(period / 4).await;
         amid.extend(polls(&mut good, &task, period).await?);
         let (held, answered) = crowd.count()?;
         (fewest, calls) = (fewest.min(held), calls + answered);
-        // Else what was measured is a good client nearly alone.
+        // Otherwise the measured client would have been nearly alone.
         if held * 100 < many * THERE {
             return Err(format!(
                 "only {held} of {many} hostile connections were there at the end of a round"
@@ -177,7 +178,7 @@ fn raise_file_limit() -> Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
 }
 
-/// Returns once the process is asked to end: the server and the crowd must not outlive it.
+/// Returns once the process is asked to end: the server and the hostile clients must not outlive it.
 async fn stopped() -> Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {

@@ -1,7 +1,7 @@
-//! What it costs to hold the worst of values against the worst of schemas, in time and in memory. README.md, beside this
-//! file, says how to read it.
+//! Benchmark of validating the worst values against the worst schemas, in time and in memory. README.md,
+//! next to this file, explains the table.
 //!
-//! `cargo bench --bench schemas`. A run without `--bench`, as `cargo test --benches` makes it, tries each once.
+//! `cargo bench --bench schemas`. A run without `--bench`, as in `cargo test --benches`, tries each once.
 #![allow(clippy::print_stdout, reason = "it is a program that prints a table")]
 
 mod bombs;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bombs::{Bomb, bombs};
 use taskbridge::catalog::Schema;
 
-/// What the worst of them is to stay below: in milliseconds, and in KiB.
+/// Upper limits for the worst case, in milliseconds and in KiB.
 const MOST_MS: f64 = 50.0;
 const MOST_KIB: u64 = 16 << 10;
 
@@ -32,7 +32,7 @@ fn main() -> Result<()> {
     for (n, bomb) in bombs().iter().enumerate() {
         let (mut ms, mut kib, mut answer) = (f64::MAX, 0, String::new());
         for _ in 0..rounds {
-            // In a process of its own each time, since memory that was given back may be kept by the allocator.
+            // In a new process each time, because the allocator may keep freed memory.
             let done = Command::new(std::env::current_exe()?).args(["one", &n.to_string()]).output()?;
             let says = String::from_utf8(done.stdout)?;
             let mut lines = says.splitn(3, '\n');
@@ -52,7 +52,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Prints time and memory of a check, and what it says, a line each.
+/// Prints the time, the memory and the message of a check, one per line.
 fn measure(Bomb { schema, value, .. }: &Bomb) -> Result<()> {
     let schema = match Schema::compile(schema.clone()) {
         Ok(schema) => schema,
@@ -65,7 +65,7 @@ fn measure(Bomb { schema, value, .. }: &Bomb) -> Result<()> {
     let began = Instant::now();
     let answer = schema.check(value, "arguments", |_| false);
     let took = began.elapsed();
-    // Pages that nothing but the program's own code brings in are in this too.
+    // This includes pages that are loaded only for the program's own code.
     let grew = memory("VmHWM:")?.saturating_sub(before);
     println!("{}\n{grew}\n{}", millis(took), answer.err().unwrap_or_else(|| "it fits".to_owned()));
     Ok(())
@@ -75,7 +75,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// A line of what the kernel says of this process, in KiB.
+/// Returns a field of `/proc/self/status`, in KiB.
 fn memory(line: &str) -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let found = status.lines().find_map(|text| text.strip_prefix(line)).ok_or("the kernel does not say")?;

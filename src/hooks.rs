@@ -136,8 +136,9 @@ impl Taken {
 mod tests {
     use super::*;
 
+    /// A burst of requests is accepted, and after it one per `ROOM_EVERY`.
     #[tokio::test(start_paused = true)]
-    async fn a_burst_is_taken_and_then_one_now_and_then() {
+    async fn hook_rate_allows_burst_then_drip() {
         let mut taken = Taken::none();
         let many = |taken: &mut Taken| (0..1000).filter(|_| taken.has_room(Instant::now())).count();
         assert_eq!(many(&mut taken), BURST as usize);
@@ -147,8 +148,9 @@ mod tests {
         assert_eq!(many(&mut taken), BURST as usize);
     }
 
+    /// A repeated id is a duplicate until `REMEMBERED` newer ids push it out.
     #[tokio::test]
-    async fn an_id_is_new_once_for_a_while() {
+    async fn hook_id_is_remembered_for_duplicates() {
         let mut taken = Taken::none();
         assert!(taken.is_new("a".to_owned()) && !taken.is_new("a".to_owned()));
         for n in 0..REMEMBERED {

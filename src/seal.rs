@@ -189,8 +189,9 @@ mod tests {
     use super::*;
     use crate::clock::System;
 
+    /// A text sealed with another key or for another purpose does not open, and neither does a changed byte.
     #[test]
-    fn opens_only_what_it_sealed_for_that_purpose() {
+    fn seal_opens_only_its_own_purpose() {
         let seal = Seal::new(&[7; 32], System::entropy());
         let text = seal.seal(Purpose::Cursor, &("a", 1));
         assert_eq!(seal.open(Purpose::Cursor, &text), Some(("a".to_owned(), 1)));
@@ -207,8 +208,9 @@ mod tests {
         }
     }
 
+    /// The digest changes with the split of its parts, with an empty part and with the key.
     #[test]
-    fn digests_depend_on_every_part_and_on_the_key() {
+    fn digest_depends_on_parts_and_key() {
         let seal = Seal::new(&[7; 32], System::entropy());
         let digest = seal.digest(&["ab", "c"]);
         assert_eq!(digest.len(), 64);
@@ -219,8 +221,9 @@ mod tests {
         assert_ne!(seal.nonce(), seal.nonce());
     }
 
+    /// Digests stay the same when the keys are replaced.
     #[test]
-    fn the_first_key_seals_and_each_opens() {
+    fn first_key_seals_every_key_opens() {
         let (old, new) = (Key::of("the old one"), Key::of("the new one"));
         let seal = Seal::new(&[7; 32], System::entropy());
         let (clone, digest) = (seal.clone(), seal.digest(&["a"]));

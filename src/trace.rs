@@ -76,8 +76,9 @@ pub fn carry(came: Option<Trace>) -> Option<Trace> {
 mod tests {
     use super::*;
 
+    /// A `traceparent` that is parsed and printed again is the same text.
     #[test]
-    fn a_place_is_written_as_it_was_read() {
+    fn trace_parent_round_trips() {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
         let place = Place::parse(parent).unwrap();
         assert_eq!((place.to_string().as_str(), place.sampled), (parent, true));

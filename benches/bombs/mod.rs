@@ -1,19 +1,20 @@
-//! Schemas and values that are made to cost a validator much, each small enough for a request or a config. `schemas.rs`
-//! measures them, and the catalog's tests hold that each is answered in bounds. Plain data.
+//! Schemas and values that are expensive for a validator, each small enough for a request or a config.
+//! `schemas.rs` measures them, and the catalog's tests check that each is answered within limits. Plain
+//! data.
 
 use serde_json::{Map, Value, json};
 
-/// A schema, a value to hold against it, and a name.
+/// A schema, a value to validate against it, and a name.
 pub(super) struct Bomb {
     /// What is large in it.
     pub(super) name: &'static str,
-    /// The schema: an object's.
+    /// The schema, of type object.
     pub(super) schema: Value,
     /// The value.
     pub(super) value: Value,
 }
 
-/// All of them.
+/// Returns all bombs.
 pub(super) fn bombs() -> Vec<Bomb> {
     let bomb = |name, schema, value| Bomb { name, schema, value };
     let mut bombs = vec![
@@ -120,7 +121,7 @@ fn named(mut rules: Value) -> Value {
     rules
 }
 
-/// A filter as search tools have it: a rule about a field, or filters that are put together.
+/// Returns the schema of a search filter: a rule about a field, or a combination of filters.
 fn filter(union: &str) -> Value {
     let of = json!({"$ref": "#/$defs/filter"});
     let forms = json!([

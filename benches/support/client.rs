@@ -1,5 +1,5 @@
-//! A lean HTTP/1.1 client: one connection that is kept, one request at a time. It knows as much of HTTP as the answers
-//! here need: a length or chunks, JSON or a stream of events that ends.
+//! A minimal HTTP/1.1 client: one persistent connection, one request at a time. It supports only the HTTP
+//! features of these responses: a length or chunks, JSON or a finite stream of events.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use super::Result;
 use super::wire::{self, Generation, Request};
 
-/// A connection, within a session where there are any.
+/// A connection, with a session where the generation has sessions.
 pub(crate) struct Connection {
     stream: TcpStream,
     session: Option<String>,
@@ -19,7 +19,7 @@ pub(crate) struct Connection {
     answer: String,
 }
 
-/// What a response's head says.
+/// The relevant fields of a response's head.
 #[derive(Default)]
 struct Head {
     status: u16,
@@ -30,7 +30,7 @@ struct Head {
 }
 
 impl Connection {
-    /// Connects, and opens a session where there are any.
+    /// Connects, and opens a session where the generation has sessions.
     pub(crate) async fn open(address: SocketAddr, generation: Generation) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -48,7 +48,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Begins a new session on this connection; the one before is left as it is.
+    /// Opens a new session on this connection. The previous session is not closed.
     pub(crate) async fn begin_session(&mut self) -> Result<()> {
         self.session = None;
         let head = self.exchange("", wire::INITIALIZE).await?;
@@ -58,13 +58,13 @@ impl Connection {
         Ok(())
     }
 
-    /// The id of the next request.
+    /// Returns the id of the next request.
     pub(crate) fn id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
 
-    /// Sends a request and returns its answer, which is a result and no error.
+    /// Sends a request and returns its response. Fails if the response is an error.
     pub(crate) async fn call(&mut self, request: &Request) -> Result<&str> {
         let headers = match request.generation {
             Generation::V2025 => self.of_session(),
@@ -75,7 +75,7 @@ impl Connection {
         };
         let head = self.exchange(&headers, &request.body).await?;
         if head.events {
-            // The answer is the last event of its stream.
+            // The response is the last event of its stream.
             let start = self.answer.rfind("data: ").ok_or("a stream without an answer")? + "data: ".len();
             self.answer.drain(..start);
         }
@@ -83,12 +83,12 @@ impl Connection {
         Ok(&self.answer)
     }
 
-    /// Sends a request and waits for nothing: its answer stays on its way for as long as the connection is kept.
+    /// Sends a request and does not wait. The response stays pending while the connection is open.
     pub(crate) async fn send(&mut self, request: &Request) -> Result<()> {
         self.write("POST", &self.of_session(), &request.body).await
     }
 
-    /// Opens the stream on which a session hears what it did not ask for.
+    /// Opens the stream for a session's unsolicited messages.
     pub(crate) async fn listen(&mut self) -> Result<()> {
         self.write("GET", &self.of_session(), "").await?;
         match self.head().await?.status {
@@ -97,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// The headers of a message in the session.
+    /// Returns the headers of a message in the session.
     fn of_session(&self) -> String {
         let session = self.session.as_deref().unwrap_or_default();
         format!("MCP-Protocol-Version: 2025-11-25\r\nMcp-Session-Id: {session}\r\n")
@@ -148,7 +148,7 @@ impl Connection {
         Ok(head)
     }
 
-    /// Moves the body into `answer`.
+    /// Reads the body into `answer`.
     async fn body(&mut self, head: &Head) -> Result<()> {
         self.answer.clear();
         if !head.chunked {
@@ -174,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// Moves so many bytes to `answer`.
+    /// Moves this number of bytes to `answer`.
     async fn take(&mut self, bytes: usize) -> Result<()> {
         while self.received.len() < bytes {
             self.receive().await?;

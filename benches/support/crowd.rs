@@ -1,6 +1,7 @@
-//! Clients that mean harm, as a process of their own: so many connections, of five kinds in turn, and calls that are made to be
-//! slow. A client whose connection is closed reconnects. They are held back to so much that the machine can still drive them: what is measured is the server under them, and
-//! not how fast two programs can talk past each other.
+//! Hostile clients in a separate process: connections of five kinds in turn, and calls that are designed to
+//! be slow. A client whose connection is closed reconnects. Their rate is limited to what the machine can
+//! drive, so that the benchmark measures the server under attack and not the throughput between two
+//! programs.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -16,10 +17,10 @@ use super::Result;
 use super::client::Connection;
 use super::wire::{Generation, Request};
 
-/// What the process says once all are connected.
+/// What the process prints once all are connected.
 pub(crate) const READY: &str = "the crowd is there";
 
-/// How long each waits between two of its acts.
+/// The pause of each client between two actions.
 const BEAT: Duration = Duration::from_millis(200);
 
 const HEAD: &[u8] = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Slow: ";
@@ -28,20 +29,20 @@ const GARBAGE: &[u8] = b"\x00\xff\x16\x03GARBAGE\r\n\r\n";
 const REFUSED: &[u8] = b"POST /mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
-/// How many of a hundred hold a connection, at the least, where none of them is kept out: all but those who are thrown out at
-/// once, and who pause after that.
+/// Minimum percentage of clients with an open connection while none is locked out. The others are thrown out
+/// at once and pause after that.
 pub(crate) const THERE: usize = 60;
 
-/// Slow calls in a second. Each has a connection of its own, so that none waits for another's answer.
+/// Slow calls per second. Each has its own connection, so that none waits for another's response.
 const CALLS_PER_SECOND: usize = 10;
 
-/// Connections that are held now.
+/// Number of open connections.
 static HELD: AtomicUsize = AtomicUsize::new(0);
-/// Slow calls that were answered.
+/// Number of slow calls that were answered.
 static ANSWERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Prints how many connections are held and how many slow calls were answered, for each line of input. At the end of the
-/// input the benchmark is gone, and the process exits.
+/// Prints the number of open connections and of answered slow calls, for each line of input. The end of the
+/// input means that the benchmark is gone, and the process exits.
 fn count() {
     for _ in std::io::stdin().lines().map_while(std::result::Result::ok) {
         let (held, answered) = (HELD.load(Ordering::Relaxed), ANSWERED.load(Ordering::Relaxed));
@@ -67,7 +68,7 @@ pub(crate) async fn run(address: SocketAddr, many: usize, calls: &[Request]) -> 
     Ok(())
 }
 
-/// One slow call in a second.
+/// Makes one slow call per second.
 async fn caller(number: usize, address: SocketAddr, calls: &[Request]) {
     let mut beat = interval(Duration::from_secs(1));
     let mut connection = None;
@@ -82,20 +83,20 @@ async fn caller(number: usize, address: SocketAddr, calls: &[Request]) {
             Ok(_) => {
                 ANSWERED.fetch_add(1, Ordering::Relaxed);
             }
-            // The server may have closed it.
+            // The server may have closed the connection.
             Err(_) => connection = None,
         }
     }
 }
 
 async fn member(number: usize, first: TcpStream, address: SocketAddr) {
-    // Not all at once.
+    // Staggers the clients.
     sleep(BEAT.mul_f64((number % 100) as f64 / 100.0)).await;
     let mut stream = Some(first);
     loop {
         if let Some(stream) = stream.take() {
             HELD.fetch_add(1, Ordering::Relaxed);
-            // Being thrown out is what it is here for.
+            // An error is expected: the server throws these clients out.
             let _ = act(number % 5, stream).await;
             HELD.fetch_sub(1, Ordering::Relaxed);
         }
@@ -111,16 +112,16 @@ async fn act(kind: usize, mut stream: TcpStream) -> std::io::Result<()> {
         LIST.len()
     );
     match kind {
-        // A head, and a body, that come byte by byte.
+        // A head and a body that arrive byte by byte.
         0 => drip(&mut stream, HEAD, b"a").await,
         1 => drip(&mut stream, BODY, b" ").await,
-        // Garbage: thrown out at once.
+        // Garbage, which the server throws out at once.
         2 => {
             stream.write_all(GARBAGE).await?;
             let mut said = Vec::new();
             stream.read_to_end(&mut said).await.map(drop)
         }
-        // What is refused, again and again on one connection.
+        // A request that is refused, repeatedly on one connection.
         3 => loop {
             stream.write_all(REFUSED).await?;
             if stream.read(&mut [0; 4096]).await? == 0 {
@@ -128,7 +129,7 @@ async fn act(kind: usize, mut stream: TcpStream) -> std::io::Result<()> {
             }
             sleep(BEAT).await;
         },
-        // What is answered, and never read.
+        // Requests whose responses are never read.
         _ => loop {
             stream.write_all(list.as_bytes()).await?;
             sleep(BEAT).await;

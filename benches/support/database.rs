@@ -1,4 +1,5 @@
-//! A PostgreSQL server of the benchmark's own, with every commit on the disk, and what it is asked and uses.
+//! A PostgreSQL server for the benchmark, which flushes every commit to the disk, with its counters and
+//! resource usage.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,24 +9,24 @@ use super::place::Places;
 use super::postgres::Postgres;
 use super::process::Meter;
 
-/// A running server. It is stopped when it is dropped.
+/// A running server, which is stopped on drop.
 pub(crate) struct Database {
     server: Postgres,
     client: tokio_postgres::Client,
-    /// What its processes use together.
+    /// The resource usage of all of its processes.
     pub(crate) meter: Meter,
     _folder: tempfile::TempDir,
 }
 
 impl Database {
-    /// True if there is a PostgreSQL server on this machine that can be started.
+    /// Reports whether this machine has a PostgreSQL server that can be started.
     pub(crate) fn is_there() -> bool {
         let in_path = || Command::new("initdb").arg("--version").output().is_ok();
-        // Debian keeps the programs of the server out of the path.
+        // Debian installs the server's programs outside of the path.
         Path::new("/usr/lib/postgresql").is_dir() || in_path()
     }
 
-    /// Starts one on the servers' CPU.
+    /// Starts a server on the servers' CPU.
     pub(crate) async fn start(places: &Places) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let settings = ["fsync=on", "shared_buffers=128MB"];
@@ -36,12 +37,12 @@ impl Database {
         Ok(Self { server, client, meter: Meter::of_siblings(child)?, _folder: folder })
     }
 
-    /// Where it is, with the password.
+    /// Returns its URL with the password.
     pub(crate) fn url(&self) -> String {
         self.server.url()
     }
 
-    /// How many transactions it has committed; one that asks for nothing more than one statement is one.
+    /// Returns the number of committed transactions. A single statement is one transaction.
     pub(crate) async fn transactions(&self) -> Result<u64> {
         let text = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
         Ok(self.client.query_one(text, &[]).await?.get::<_, i64>(0).try_into()?)

@@ -1,6 +1,7 @@
-//! What the bridge is held against: a bare axum server that parses the same JSON-RPC messages and answers each method
-//! with a constant of the same size. It is what HTTP, tokio and JSON cost on this machine in this minute. It can write a
-//! row before it answers a call, flushed to the disk as the bridge's are: what durability costs that does nothing else.
+//! The baseline of the benchmark: a bare axum server that parses the same JSON-RPC messages and answers each
+//! method with a constant of the same size. It measures the cost of HTTP, tokio and JSON on this machine at
+//! this time. It can write a row before it answers a call, flushed to the disk like the bridge's, which
+//! measures the cost of durability alone.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -19,14 +20,14 @@ use tokio::net::TcpListener;
 
 use super::Result;
 
-/// How many bytes the bridge's answers have.
+/// The lengths of the bridge's responses, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizes {
-    /// To a call as a task.
+    /// The response to a call as a task.
     pub(crate) create: usize,
-    /// To `tasks/get`.
+    /// The response to `tasks/get`.
     pub(crate) get: usize,
-    /// To `tasks/result`.
+    /// The response to `tasks/result`.
     pub(crate) result: usize,
 }
 
@@ -38,14 +39,14 @@ struct Answers {
     rows: Option<Arc<Mutex<Connection>>>,
 }
 
-/// Serves until the process is stopped. The arguments are the numbers of [`Sizes`] in their order, and a file for rows if
-/// any are to be written.
+/// Serves until the process is stopped. The arguments are the numbers of [`Sizes`] in their order, and
+/// optionally a file for rows.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let [create, get, result, file @ ..] = arguments else { return Err("the echo needs three sizes".into()) };
     let rows = file.first().map(|file| rows(file)).transpose()?;
     let answer = |size: &String| -> Result<Bytes> { Ok(constant(size.parse()?)) };
     let answers = Answers { create: answer(create)?, get: answer(get)?, result: answer(result)?, rows };
-    // As the bridge has it.
+    // The same runtime as the bridge's.
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(answers))
 }
 
@@ -54,7 +55,7 @@ async fn serve(answers: Answers) -> Result<()> {
     println!("http://{}/mcp", listener.local_addr()?);
     let app = Router::new().route("/mcp", post(respond)).with_state(answers);
     let listener = listener.tap_io(|stream| {
-        // A connection without it would still work.
+        // A connection without this option would still work.
         let _ = stream.set_nodelay(true);
     });
     axum::serve(listener, app).await?;
@@ -83,7 +84,7 @@ async fn respond(State(answers): State<Answers>, Json(message): Json<Value>) -> 
     ([json], body).into_response()
 }
 
-/// A file as the bridge has its own.
+/// Opens a file with the same settings as the bridge's.
 fn rows(file: &str) -> Result<Arc<Mutex<Connection>>> {
     let db = Connection::open(file)?;
     db.pragma_update(None, "journal_mode", "wal")?;
@@ -93,12 +94,12 @@ fn rows(file: &str) -> Result<Arc<Mutex<Connection>>> {
     Ok(Arc::new(Mutex::new(db)))
 }
 
-/// One row, one commit, one flush: on the thread that answers, since nothing costs less.
+/// Writes one row with one commit and one flush, on the thread that answers, which is the cheapest way.
 fn keep(db: &Connection, body: &[u8]) -> rusqlite::Result<usize> {
     db.prepare_cached("INSERT INTO rows (body) VALUES (?1)")?.execute([body])
 }
 
-/// A result of so many bytes.
+/// Returns a result of this number of bytes.
 fn constant(size: usize) -> Bytes {
     let frame = |filler: &str| {
         format!(

@@ -1,5 +1,5 @@
-//! The simulated engine as a process of its own, for bridges that share their tasks: any of them may look at any job. It
-//! runs beside the client, so that what it uses is in no figure.
+//! The simulated engine as a separate process, for bridges that share their tasks, because any of them may
+//! poll any job. It runs next to the client, so that no figure includes its usage.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,12 +9,12 @@ use super::Result;
 /// A running engine.
 pub(crate) struct Engine {
     process: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub(crate) address: String,
 }
 
 impl Engine {
-    /// Starts one.
+    /// Starts an engine.
     pub(crate) fn start() -> Result<Self> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_taskbridge"));
         command.args(["adapter-helper", "sim", "--listen", "127.0.0.1:0"]);

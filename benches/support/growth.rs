@@ -1,5 +1,5 @@
-//! What live tasks cost while nobody asks anything: CPU of the bridge and of the database, calls to the engine and queries
-//! to the store in a minute, memory; and how that grows with their number.
+//! The cost of live tasks without requests: CPU of the bridge and of the database, calls to the engine and
+//! queries to the store per minute, and memory; and how it grows with the number of tasks.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use super::place::Places;
 use super::stage::{Over, Stage, Used};
 use super::wire::Generation;
 
-/// How much is looked at.
+/// What to measure.
 pub(crate) struct Plan {
-    /// So many live tasks, each number in a bridge of its own.
+    /// The numbers of live tasks, each in its own bridge.
     pub(crate) live: Vec<usize>,
-    /// How long after the last was made: young jobs are looked at more often than old ones.
+    /// The wait after the last task is created, because young jobs are polled more often than old ones.
     pub(crate) age: Duration,
-    /// How long they are looked at.
+    /// The period of the measurement.
     pub(crate) period: Duration,
 }
 
@@ -27,7 +27,7 @@ struct Held {
     stage: Stage,
 }
 
-/// What it had used and done at a moment.
+/// The usage and the counters at one moment.
 struct Reading {
     at: Instant,
     used: Used,
@@ -35,7 +35,7 @@ struct Reading {
     queries: u64,
 }
 
-/// Measures bridges over each of these.
+/// Measures bridges over each of these stores.
 pub(crate) async fn growth(plan: &Plan, places: &Places, over: &[Over]) -> Result<()> {
     let mut held = Vec::new();
     for over in over {
@@ -46,7 +46,7 @@ pub(crate) async fn growth(plan: &Plan, places: &Places, over: &[Over]) -> Resul
             held.push(Held { over: *over, live: *live, stage });
         }
     }
-    // All at once: each is told by its own CPU, and it would take long one after another.
+    // All bridges at once: each has its own CPU figure, and one after another would take long.
     tokio::time::sleep(plan.age).await;
     let mut before = Vec::new();
     for one in &mut held {
@@ -80,7 +80,7 @@ pub(crate) async fn growth(plan: &Plan, places: &Places, over: &[Over]) -> Resul
 impl Held {
     async fn read(&mut self) -> Result<Reading> {
         let (calls, queries) = self.stage.servers[0].calls()?;
-        // A database counts for itself.
+        // A database has its own counter.
         let queries = match &self.stage.database {
             Some(database) => database.transactions().await?,
             None => queries,

@@ -1,5 +1,5 @@
-//! What a bridge holds and how it begins: memory when idle, by session, by waiting client, by stream and by live task, and
-//! the time until it listens.
+//! The footprint of a bridge: memory when idle, per session, per waiting client, per stream and per live
+//! task, and the time until it listens.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use super::place::Places;
 use super::stage::{Over, Stage};
 use super::wire::{self, Generation};
 
-/// How much is held.
+/// What to measure.
 pub(crate) struct Plan {
     pub(crate) sessions: usize,
-    /// Clients that wait for a result, and listeners: each with a connection of its own.
+    /// Number of waiting clients and of listeners, each with its own connection.
     pub(crate) open: usize,
-    /// Live tasks between whose numbers memory is compared.
+    /// The two numbers of live tasks whose memory is compared.
     pub(crate) live: (usize, usize),
-    /// Starts, of which the median counts.
+    /// Number of starts for the median.
     pub(crate) starts: usize,
-    /// How long is waited before memory is read.
+    /// The wait before memory is read.
     pub(crate) settle: Duration,
 }
 
-/// Measures it all, of one bridge over a file.
+/// Measures everything, on one bridge over a file.
 pub(crate) async fn held(plan: &Plan, places: &Places) -> Result<()> {
     let mut stage = Stage::bridges(places, "held", Over::Sqlite, false).await?;
     println!("\nstart, empty            {:>8.1} ms until it listens", started(plan, places, &mut stage)?);
@@ -78,7 +78,7 @@ fn tell(count: usize, what: &str, before: u64, stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The median time until it listens, in milliseconds.
+/// Returns the median time until it listens, in milliseconds.
 fn started(plan: &Plan, places: &Places, stage: &mut Stage) -> Result<f64> {
     let server = stage.servers.first_mut().ok_or("a stage without a server")?;
     let mut took = Vec::new();

@@ -1,4 +1,5 @@
-//! Drives a server for a while over some connections, each with one request at a time, and measures what that costs.
+//! Drives a server for a while over some connections, each with one request at a time, and measures the
+//! cost.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,61 +12,62 @@ use super::place::Places;
 use super::stage::{Stage, Used};
 use super::wire::{self, Generation};
 
-/// How long a server gets to finish what its answers left to be done, before its CPU is read.
+/// The time for a server to finish work after its responses, before its CPU usage is read.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// How long a client waits before it asks again for a task that has not ended.
+/// Polling interval of a client for a task that has not ended.
 const BREATH: Duration = Duration::from_millis(1);
 
-/// What is done again and again.
+/// The repeated operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// A call as a task, whose job then runs for an hour.
     Create,
-    /// A poll of one of some live tasks.
+    /// A poll of one of several live tasks.
     Get,
-    /// A call as a task whose job takes [`wire::SHORT`], and a request for its result that waits for it.
+    /// A call as a task whose job takes [`wire::SHORT`], and a request that waits for its result.
     Wait,
-    /// A call as a task whose job takes no time, and its result: a poll and a request for it in one generation, polls
-    /// until one brings it in the other.
+    /// A call as a task whose job takes no time, and its result. One generation needs a poll and a request
+    /// for the result; the other polls until the response contains it.
     Life,
 }
 
-/// One client, with a connection to each server. Its requests go from one to the next, as a proxy would have it.
+/// One client, with a connection to each server. Its requests go from one server to the next, as behind a
+/// proxy.
 struct Lane {
     connections: Vec<Connection>,
     turn: usize,
 }
 
-/// Some clients.
+/// Several clients.
 pub(crate) struct Load {
     work: Work,
     generation: Generation,
     lanes: Vec<Lane>,
     /// The tasks to poll.
     tasks: Vec<String>,
-    /// True if the client has a CPU for itself.
+    /// True if the client has its own CPU.
     apart: bool,
 }
 
-/// What a while of work came to.
+/// The measurements of a period.
 #[derive(Default)]
 pub(crate) struct Measured {
-    /// How long each operation took; sorted.
+    /// The duration of each operation, sorted.
     pub(crate) latencies: Vec<Duration>,
-    /// How long all of it took.
+    /// The length of the whole period.
     pub(crate) took: Duration,
-    /// CPU meanwhile.
+    /// The CPU usage in this period.
     pub(crate) used: Used,
 }
 
 impl Measured {
-    /// The servers' CPU per operation, in microseconds.
+    /// Returns the servers' CPU time per operation, in microseconds.
     pub(crate) fn cpu_us(&self) -> f64 {
         self.each(self.used.servers)
     }
 
-    /// That of the database.
+    /// Returns the database's CPU time per operation, in microseconds.
     pub(crate) fn database_us(&self) -> f64 {
         self.each(self.used.database)
     }
@@ -74,19 +76,19 @@ impl Measured {
         ns as f64 / 1000.0 / self.latencies.len().max(1) as f64
     }
 
-    /// Operations in a second.
+    /// Returns the operations per second.
     pub(crate) fn per_second(&self) -> f64 {
         self.latencies.len() as f64 / self.took.as_secs_f64()
     }
 
-    /// The latency that so many of a thousand operations stayed within.
+    /// Returns the latency that this many of a thousand operations did not exceed.
     pub(crate) fn within(&self, of_a_thousand: usize) -> Duration {
         let last = self.latencies.len().saturating_sub(1);
         let at = (self.latencies.len() * of_a_thousand / 1000).min(last);
         self.latencies.get(at).copied().unwrap_or_default()
     }
 
-    /// Takes another while in.
+    /// Adds the measurements of another period.
     pub(crate) fn add(&mut self, other: Measured) {
         self.latencies.extend(other.latencies);
         self.latencies.sort_unstable();
@@ -107,7 +109,7 @@ impl Lane {
 }
 
 impl Load {
-    /// Connects so many clients, and makes `live` tasks to poll.
+    /// Connects this number of clients, and creates `live` tasks to poll.
     pub(crate) async fn new(
         places: &Places,
         stage: &Stage,
@@ -123,7 +125,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Makes live tasks, and returns their ids.
+    /// Creates live tasks, and returns their ids.
     pub(crate) async fn make(&mut self, tasks: usize) -> Result<Vec<String>> {
         let (lanes, generation) = (self.lanes.len(), self.generation);
         let made = self.lanes.iter_mut().enumerate().map(|(number, lane)| async move {
@@ -136,7 +138,7 @@ impl Load {
         Ok(try_join_all(made).await?.concat())
     }
 
-    /// All clients work for so long at once.
+    /// Runs all clients concurrently for this period.
     pub(crate) async fn run(&mut self, stage: &mut Stage, period: Duration) -> Result<Measured> {
         let (work, generation, tasks) = (self.work, self.generation, self.tasks.as_slice());
         let before = stage.used()?;
@@ -162,12 +164,14 @@ impl Load {
 }
 
 impl Work {
-    /// True if there is such an operation in this generation: nothing waits for a result in the newer one.
+    /// Reports whether the generation has this operation: the newer one has no request that waits for a
+    /// result.
     pub(crate) fn is_of(self, generation: Generation) -> bool {
         self != Work::Wait || generation == Generation::V2025
     }
 
-    /// Requests in one operation, as the bare server is asked: it has every task completed at the first poll.
+    /// Returns the number of requests per operation to the bare server, where every task is completed at the
+    /// first poll.
     pub(crate) fn requests(self, generation: Generation) -> f64 {
         match (self, generation) {
             (Work::Create | Work::Get, _) => 1.0,
@@ -207,8 +211,8 @@ impl Work {
     }
 }
 
-/// Keeps the client's thread from sleeping. Whoever sends to a process that sleeps pays for waking it, and would pay the
-/// more often the slower it is itself; where nobody sleeps, what a server uses is its own.
+/// Keeps the client's thread from sleeping. Sending to a sleeping process costs CPU for the wake-up, more
+/// often the slower the sender is. If no process sleeps, a server's CPU usage is its own.
 async fn stay_awake(since: Instant, period: Duration, apart: bool) -> Result<()> {
     while apart && since.elapsed() < period {
         tokio::task::yield_now().await;
@@ -234,7 +238,7 @@ async fn result(lane: &mut Lane, task: &str) -> Result<()> {
     connection.call(&result).await.map(drop)
 }
 
-/// Polls until an answer brings the result, and returns how long that answer is.
+/// Polls until the response contains the result, and returns the length of that response.
 pub(crate) async fn completed(connection: &mut Connection, task: &str) -> Result<usize> {
     loop {
         let poll = wire::get(Generation::V2026, connection.id(), task);

@@ -1,5 +1,5 @@
-//! What the benchmark is made of. It must not use the server's own code: it sees what any client sees, and what the
-//! system and the database tell of a process. (`postgres` is the tests' own server.)
+//! The parts of the benchmarks. They must not use the server's own code: they see what any client sees, and
+//! what the system and the database report about a process. (`postgres` is the test server.)
 
 pub(crate) mod client;
 #[allow(dead_code, reason = "one of the benchmarks is not hostile")]
@@ -24,5 +24,5 @@ pub(crate) mod server;
 pub(crate) mod stage;
 pub(crate) mod wire;
 
-/// Anything that stops the benchmark; it has nothing to recover.
+/// Any error, which stops the benchmark without recovery.
 pub(crate) type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;

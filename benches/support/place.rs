@@ -1,4 +1,4 @@
-//! Which CPU a process runs on: the servers share one, and the client keeps off it.
+//! CPU affinity: the servers share one CPU, and the client does not use it.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -8,12 +8,12 @@ use super::Result;
 pub(crate) struct Places {
     servers: CpuSet,
     client: CpuSet,
-    /// True if there is more than one, so that the servers have one of their own.
+    /// True if there is more than one CPU, so that the servers have their own.
     pub(crate) apart: bool,
 }
 
 impl Places {
-    /// The last CPU that this process may use for the servers, and the others for itself.
+    /// Assigns the last CPU that this process may use to the servers, and the others to the client.
     pub(crate) fn find() -> Result<Self> {
         let all = sched_getaffinity(None)?;
         let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).collect();
@@ -28,7 +28,7 @@ impl Places {
         Ok(Self { servers, client, apart })
     }
 
-    /// Runs `start` on the servers' CPU: what it starts stays there, and so does every thread of that.
+    /// Runs `start` on the servers' CPU. Processes that it starts, and their threads, stay there.
     pub(crate) fn as_server<T>(&self, start: impl FnOnce() -> Result<T>) -> Result<T> {
         sched_setaffinity(None, &self.servers)?;
         let started = start();

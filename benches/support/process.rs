@@ -1,34 +1,34 @@
-//! What processes have used, as the system counts it: CPU in nanoseconds, and memory.
+//! The resource usage of processes, as the system counts it: CPU in nanoseconds, and memory.
 
 use std::collections::HashMap;
 use std::fs;
 
 use super::Result;
 
-/// A process that is measured, or a server that is many.
+/// A measured process, or a server with several processes.
 pub(crate) struct Meter {
     pid: u32,
     with_children: bool,
-    /// What each thread had used when it was last seen. A thread that has ended meanwhile keeps its part.
+    /// The last known usage of each thread. A thread that has ended keeps its part.
     threads: HashMap<String, u64>,
 }
 
 impl Meter {
-    /// Measures this process.
+    /// Creates a meter of this process.
     pub(crate) fn of(pid: u32) -> Self {
         Self { pid, with_children: false, threads: HashMap::new() }
     }
 
-    /// Measures the process that this one was started by, with all that it has started.
+    /// Creates a meter of the parent of this process, with all children of the parent.
     pub(crate) fn of_siblings(pid: u32) -> Result<Self> {
         let pid = parent(&pid.to_string()).ok_or("a process that is there has a parent")?;
         Ok(Self { pid, with_children: true, threads: HashMap::new() })
     }
 
-    /// CPU that all its threads have used so far, in nanoseconds, in the kernel and out of it.
+    /// Returns the CPU time of all its threads so far, in nanoseconds, in the kernel and in user space.
     pub(crate) fn cpu_ns(&mut self) -> Result<u64> {
         for process in self.processes()? {
-            // A process, or a thread of it, can end between two reads.
+            // A process or one of its threads can end between two reads.
             for thread in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten() {
                 let thread = thread?;
                 let Ok(text) = fs::read_to_string(thread.path().join("schedstat")) else { continue };
@@ -39,7 +39,7 @@ impl Meter {
         Ok(self.threads.values().sum())
     }
 
-    /// Memory that it has in use and in RAM, in KiB.
+    /// Returns its resident memory, in KiB.
     pub(crate) fn memory_kib(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
@@ -60,9 +60,9 @@ impl Meter {
     }
 }
 
-/// Who started a process.
+/// Returns the parent of a process.
 fn parent(process: &str) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of its program, in brackets, can hold anything.
+    // The program's name, in brackets, can contain any character.
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }

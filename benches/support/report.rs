@@ -1,5 +1,5 @@
-//! The table. A ratio is taken within each round, where both servers ran within a second of each other, and the median
-//! round stands in the table: what else the machine did meanwhile drops out.
+//! The table. A ratio is computed within each round, in which both servers ran within a second of each
+//! other. The table has the median round, which removes other load on the machine.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use super::load::Measured;
 use super::stage::Over;
 use super::wire::Generation;
 
-/// One line of the table while it is gathered.
+/// One line of the table during the measurement.
 pub(crate) struct Cell {
     generation: Generation,
     name: &'static str,
     over: Option<Over>,
     connections: usize,
-    /// Requests in one operation: the ratio is to one request of the bare server.
+    /// Requests per operation: the ratio is to one request of the bare server.
     requests: f64,
     aim: Option<f64>,
     rounds: Vec<Round>,
@@ -28,8 +28,8 @@ struct Round {
 }
 
 impl Cell {
-    /// A line for an operation of so many requests, with the ratio that is aimed for, if any is. It is of bridges over
-    /// something, or of the bare server that keeps rows.
+    /// Creates a line for an operation with this number of requests, and optionally a target ratio. The line
+    /// is of bridges over a store, or of the bare server that stores rows.
     pub(crate) fn new(
         generation: Generation,
         name: &'static str,
@@ -59,7 +59,7 @@ impl Cell {
         all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
-    /// The finished line.
+    /// Returns the finished line.
     pub(crate) fn line(&self) -> String {
         let ratio = self.median(|round| round.bridge_us / round.echo_us);
         let latency = |of_a_thousand| millis(self.bridge.within(of_a_thousand));
@@ -88,7 +88,7 @@ impl Cell {
     }
 }
 
-/// The head of the table.
+/// Returns the head of the table.
 pub(crate) fn head() -> String {
     let columns = row([
         "",

@@ -1,5 +1,5 @@
-//! A server as a process of its own: started on the servers' CPU, found by the address that it prints, stopped when it
-//! is dropped.
+//! A server as a separate process: started on the servers' CPU, located by the address that it prints, and
+//! stopped on drop.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -13,23 +13,23 @@ use super::echo::Sizes;
 use super::place::Places;
 use super::process::Meter;
 
-/// How long a server may take to come up.
+/// Time limit for the start of a server.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How the config names the store.
+/// The store in the config file.
 const FILE: &str = "path = \"tasks.db\"";
 
-/// How it names the engine.
+/// The engine in the config file.
 const ENGINE: &str = "kind = \"sim\"";
 
-/// What a bridge does not have for itself, by address, and what is set for it alone.
+/// The addresses of parts that a bridge shares with others, and its extra config.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Shared<'a> {
-    /// The database.
+    /// The URL of the database.
     pub(crate) database: Option<&'a str>,
-    /// The engine.
+    /// The address of the engine.
     pub(crate) engine: Option<&'a str>,
-    /// What its config has more.
+    /// Text to append to its config.
     pub(crate) more: &'a str,
 }
 
@@ -37,14 +37,15 @@ pub(crate) struct Shared<'a> {
 pub(crate) struct Server {
     process: Child,
     folder: PathBuf,
-    /// Where it listens.
+    /// The address on which it listens.
     pub(crate) address: SocketAddr,
-    /// What it uses.
+    /// Its resource usage.
     pub(crate) meter: Meter,
 }
 
 impl Server {
-    /// The bare server: this executable in another mode. With `durable` it writes a row before it answers a call.
+    /// Starts the bare server: this executable in another mode. With `durable` it writes a row before it
+    /// answers a call.
     pub(crate) fn echo(places: &Places, name: &str, sizes: Sizes, durable: bool) -> Result<Self> {
         Self::start(places, &format!("echo-{name}"), |folder| {
             let mut command = Command::new(std::env::current_exe()?);
@@ -56,8 +57,8 @@ impl Server {
         })
     }
 
-    /// The bridge, with a new database on the disk that has the build, or over what it shares with others. With `tells`
-    /// its log has a line for each call to the engine or to the store.
+    /// Starts a bridge, with a new database on the disk of the build, or over shared parts. With `tells` its
+    /// log has a line for each call to the engine or to the store.
     pub(crate) fn bridge(places: &Places, name: &str, shared: Shared<'_>, tells: bool) -> Result<Self> {
         Self::start(places, &format!("bridge-{name}"), |folder| {
             let mut text =
@@ -79,7 +80,7 @@ impl Server {
         })
     }
 
-    /// How many calls it has made to the engine and to the store, as its log tells.
+    /// Returns the number of its calls to the engine and to the store, from its log.
     pub(crate) fn calls(&self) -> Result<(u64, u64)> {
         let (mut to_engine, mut to_store) = (0, 0);
         for line in BufReader::new(File::open(self.folder.join("log"))?).lines() {
@@ -90,7 +91,7 @@ impl Server {
         Ok((to_engine, to_store))
     }
 
-    /// Ends it, starts it again over the same store, and says how long it took until it listened.
+    /// Restarts the server over the same store, and returns the time until it listened.
     pub(crate) fn restart(&mut self, places: &Places) -> Result<Duration> {
         stop(&mut self.process);
         let log = self.folder.join("log");
@@ -116,7 +117,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         stop(&mut self.process);
-        // What is left is in the build's folder, and the next run removes it first.
+        // The folder is below the build's folder. If it remains, the next run removes it first.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -127,7 +128,7 @@ fn serve(config: &Path) -> Command {
     command
 }
 
-/// Starts a server, and returns when it says where it listens.
+/// Starts a server, and returns once it has printed its address.
 fn run(places: &Places, mut command: Command, log: &Path) -> Result<(Child, SocketAddr)> {
     let file = File::create(log)?;
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
@@ -147,7 +148,7 @@ fn stop(process: &mut Child) {
     let _ = process.wait();
 }
 
-/// Reads what the server prints until there is a line with its address.
+/// Reads the server's output until there is a line with its address.
 fn wait_for_address(process: &mut Child, log: &Path) -> Result<SocketAddr> {
     let since = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What is measured: one server, or several bridges over one database.
+//! The measured system: one server, or several bridges over one database.
 
 use std::net::SocketAddr;
 
@@ -8,23 +8,23 @@ use super::engine::Engine;
 use super::place::Places;
 use super::server::{Server, Shared};
 
-/// Where bridges keep their tasks, and how many of them do.
+/// The store of the bridges, and their number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// One, in a file.
+    /// One bridge, over a file.
     Sqlite,
-    /// So many, in a database.
+    /// This number of bridges, over a database.
     Postgres(usize),
 }
 
-/// Running servers. (Dropped in this order: a database that goes first would make bridges complain.)
+/// Running servers. (Dropped in this order: without the database, bridges would log errors.)
 pub(crate) struct Stage {
     pub(crate) servers: Vec<Server>,
     pub(crate) database: Option<Database>,
     _engine: Option<Engine>,
 }
 
-/// CPU in nanoseconds.
+/// CPU time in nanoseconds.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Used {
     pub(crate) servers: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Used {
 }
 
 impl Over {
-    /// What stands in the table.
+    /// Returns its name in the table.
     pub(crate) fn name(self) -> String {
         match self {
             Over::Sqlite => "SQLite".to_owned(),
@@ -42,14 +42,14 @@ impl Over {
 }
 
 impl Stage {
-    /// Bridges with a new store, on the disk that has the build.
+    /// Starts bridges with a new store, on the disk of the build.
     pub(crate) async fn bridges(places: &Places, name: &str, over: Over, tell: bool) -> Result<Self> {
         let Over::Postgres(replicas) = over else {
             return Ok(Self::bare(Server::bridge(places, name, Shared::default(), tell)?));
         };
         let database = Database::start(places).await?;
         let url = database.url();
-        // An engine within a process is nothing to the others, and any of them may look at any job.
+        // The others cannot reach an engine inside a process, and any bridge may poll any job.
         let engine = if replicas > 1 { Some(Engine::start()?) } else { None };
         let engine_at = engine.as_ref().map(|engine| engine.address.as_str());
         let shared = Shared { database: Some(&url), engine: engine_at, ..Shared::default() };
@@ -58,17 +58,17 @@ impl Stage {
         Ok(Self { servers, database: Some(database), _engine: engine })
     }
 
-    /// A server that shares nothing.
+    /// Wraps a server that shares nothing.
     pub(crate) fn bare(server: Server) -> Self {
         Self { servers: vec![server], database: None, _engine: None }
     }
 
-    /// Where they listen.
+    /// Returns the addresses of the servers.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.servers.iter().map(|server| server.address).collect()
     }
 
-    /// What they have used so far.
+    /// Returns the CPU time so far.
     pub(crate) fn used(&mut self) -> Result<Used> {
         let mut used = Used::default();
         for server in &mut self.servers {
@@ -80,7 +80,7 @@ impl Stage {
         Ok(used)
     }
 
-    /// Memory of the bridges together, in KiB.
+    /// Returns the total memory of the bridges, in KiB.
     pub(crate) fn memory_kib(&self) -> Result<u64> {
         self.servers.iter().map(|server| server.meter.memory_kib()).sum()
     }

@@ -1,5 +1,5 @@
-//! How much structure a message may have: any bytes, and JSON with its brackets, quotes and commas moved about. What is let
-//! pass has no more than it may.
+//! Fuzz target of the structural limits of a message: random bytes, and JSON with misplaced brackets, quotes
+//! and commas. An accepted message must be within the limits.
 
 use serde_json::Value;
 use taskbridge::mcp::jsonrpc::{self, Bounds, Message};
@@ -8,7 +8,7 @@ use super::endpoint::Endpoint;
 
 const BOUNDS: Bounds = Bounds { depth: 12, elements: 60 };
 
-/// Reads messages.
+/// Parses messages.
 pub fn target(_: &Endpoint, bytes: &[u8]) {
     let Ok(message) = jsonrpc::parse(bytes, BOUNDS) else { return };
     assert!(BOUNDS.check(bytes).is_ok());
@@ -20,7 +20,7 @@ pub fn target(_: &Endpoint, bytes: &[u8]) {
     let (depth, elements) = measured(&value);
     assert!(depth < BOUNDS.depth, "{depth} levels within a message");
     assert!(elements < BOUNDS.elements, "{elements} parts within a message");
-    // What was checked is what is kept: read again from what is written down, it is no more.
+    // The checked value is the parsed one: after serialization and another parse it is the same size.
     let again: Value = serde_json::from_str(&value.to_string()).expect("it was read before");
     assert_eq!(measured(&again), (depth, elements));
 }

@@ -1,5 +1,5 @@
-//! Cursors of every list in both generations: real ones of which a byte is another, those of other lists, what a server
-//! of another version with the same key may have sealed, and any text.
+//! Fuzz target of the cursors of every list in both generations: real ones with changed bytes, those of
+//! other lists, ones that a server of another version with the same key may have sealed, and arbitrary text.
 
 use serde_json::{Value, json};
 use taskbridge::seal::Purpose;
@@ -16,7 +16,7 @@ const LISTS: [(&str, bool); 5] = [
     ("tasks/list", false),
 ];
 
-/// Asks for pages at such places.
+/// Requests pages at such cursors.
 pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     let mut draw = Draw::of(bytes);
     let session = endpoint.session();
@@ -64,13 +64,13 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
                 draw.bend(&mut inside);
             }
             let cursor = endpoint.seal.seal(Purpose::Cursor, &inside);
-            // Whether it is good depends on what was bent: it must be answered, and no more.
+            // Its validity depends on the mutation. The request must only be answered.
             let _ = page(list, json!({ "cursor": cursor }));
         }
     }
 }
 
-/// Holds that a page was refused for its cursor.
+/// Asserts that a page was refused because of its cursor.
 fn refused(answer: Result<Value, Value>) {
     let error = answer.expect_err("it was tampered with");
     assert_eq!(error["code"], -32602, "{error}");

@@ -1,9 +1,10 @@
-//! [`Draw`]: values made of bytes. The same bytes make the same values, and no bytes at all make small ones.
+//! [`Draw`]: values generated from bytes. The same bytes generate the same values, and an empty input
+//! generates small ones.
 
 use arbitrary::Unstructured;
 use serde_json::{Map, Value, json};
 
-/// Words that mean something somewhere: names of members, values of them, and what is beside what is right.
+/// Words with a meaning in some place: member names, their values, and near misses.
 const WORDS: [&str; 64] = [
     "jsonrpc",
     "2.0",
@@ -71,7 +72,7 @@ const WORDS: [&str; 64] = [
     "",
 ];
 
-/// Numbers at the edges of what is read as one.
+/// Numbers at the limits of numeric parsing.
 const NUMBERS: [&str; 14] = [
     "0",
     "-1",
@@ -89,10 +90,10 @@ const NUMBERS: [&str; 14] = [
     "4294967296",
 ];
 
-/// How deep made-up JSON is nested; more is what `deep` is for.
+/// Maximum depth of generated JSON; `deep` generates deeper values.
 const DEPTH: usize = 4;
 
-/// Where values are drawn from.
+/// A source of values.
 pub(crate) struct Draw<'a>(Unstructured<'a>);
 
 impl<'a> Draw<'a> {
@@ -101,27 +102,27 @@ impl<'a> Draw<'a> {
         Self(Unstructured::new(bytes))
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0.int_in_range(0..=end - 1).unwrap_or(0)
     }
 
-    /// True once in so many times.
+    /// Returns true once in this number of times.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }
 
-    /// One of these.
+    /// Returns one of these values.
     pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 
-    /// Any text.
+    /// Returns any text.
     pub(crate) fn text(&mut self) -> String {
         self.0.arbitrary::<String>().unwrap_or_default()
     }
 
-    /// A word that may mean something, or any text.
+    /// Returns a word that may have a meaning, or any text.
     pub(crate) fn word(&mut self) -> String {
         match self.once_in(4) {
             true => self.text(),
@@ -129,18 +130,18 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// Up to so many bytes.
+    /// Returns up to this number of bytes.
     pub(crate) fn bytes(&mut self, most: usize) -> Vec<u8> {
         let length = self.below(most + 1).min(self.0.len());
         self.0.bytes(length).unwrap_or_default().to_vec()
     }
 
-    /// All that was not drawn.
+    /// Returns the remaining bytes.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.0.take_rest()
     }
 
-    /// Any JSON.
+    /// Returns any JSON.
     pub(crate) fn json(&mut self) -> Value {
         self.json_within(DEPTH)
     }
@@ -161,13 +162,13 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// JSON that is nested about as deep as can be read.
+    /// Returns JSON that is nested about as deep as the parser's limit.
     fn deep(&mut self) -> Value {
         let name = self.word();
         (0..self.below(130)).fold(Value::Null, |inner, _| json!({ &name: inner }))
     }
 
-    /// Changes a value somewhere within: another value, one member more or less, another name.
+    /// Mutates a value at a random place: another value, one member more or less, or another name.
     pub(crate) fn bend(&mut self, value: &mut Value) {
         match value {
             Value::Object(members) if !members.is_empty() && !self.once_in(8) => {
@@ -196,7 +197,7 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// Changes bytes: some are others, are cut out, come twice or are new.
+    /// Mutates bytes: some are changed, removed, duplicated or inserted.
     pub(crate) fn garble(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut garbled = bytes.to_vec();
         for _ in 0..=self.below(4) {
@@ -219,7 +220,7 @@ impl<'a> Draw<'a> {
         garbled
     }
 
-    /// The same for a text of visible characters, of which as many stay.
+    /// Mutates a text and drops all invisible characters.
     pub(crate) fn garbled(&mut self, text: &str) -> String {
         let garbled = self.garble(text.as_bytes());
         garbled.into_iter().filter(u8::is_ascii_graphic).map(char::from).collect()

@@ -1,6 +1,6 @@
-//! [`Endpoint`]: the real endpoint within this process, over a database of its own, asked without a connection. Time and
-//! randomness follow from nothing outside, so that the same bytes lead to the same answers. Nothing acts on tasks: no
-//! request waits for a job that ends. What must be true of every answer is held here.
+//! [`Endpoint`]: the real endpoint in this process, over its own database, called without a connection. Time
+//! and randomness are deterministic, so the same bytes lead to the same responses. No reconciler runs: no
+//! request waits for a job to end. This file checks the invariants of every response.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -44,7 +44,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-/// One of everything that reads what clients send.
+/// A config with one example of everything that parses client input.
 const CONFIG: &str = r#"
 [backends.sim]
 kind = "sim"
@@ -95,26 +95,26 @@ messages = [{ text = "Release to {{ env }}." }]
 messages = [{ text = "Hello." }]
 "#;
 
-/// The key of the one caller, and its digest as the config has it.
+/// The key of the only caller, and its digest for the config.
 const KEY: (&str, &str) =
     ("ann-has-this-key", "8210d11de7103c21215fa34e4ca01feb54c1cc38464c1b8fa40200c3ed828a0a");
 
-/// The largest body that is taken.
+/// Maximum size of a request body.
 const MAX_BODY: usize = 64 * 1024;
-/// What an answer may be longer than what was sent, escaped once more.
+/// Maximum length of a response beyond the request's length with escapes.
 const MOST_ADDED: usize = 64 * 1024;
-/// So much of a stream is looked at.
+/// Maximum number of bytes to read from a stream.
 const MOST_STREAMED: usize = 256 * 1024;
 
-/// So often is looked whether an answer is there. Nothing here waits for another thread: what is not there by then
-/// waits for a job, or for something to tell.
+/// Number of polls for a response. Nothing here waits for another thread, so a response that is not ready by
+/// then waits for a job or an event.
 const LOOKS: usize = 64;
 
-/// Where tasks have been called for, to ask for them again.
+/// Known tasks, for requests that refer to them.
 pub(crate) struct Known {
-    /// It has not ended.
+    /// A task that has not ended.
     pub(crate) live: String,
-    /// It was cancelled.
+    /// A cancelled task.
     pub(crate) ended: String,
 }
 
@@ -122,21 +122,21 @@ pub(crate) struct Known {
 pub struct Endpoint {
     runtime: Runtime,
     router: Router,
-    /// What the endpoint seals with.
+    /// The seal that the endpoint uses.
     pub(crate) seal: Seal,
-    /// Tasks.
+    /// Known tasks.
     pub(crate) known: Known,
     _dir: TempDir,
 }
 
-/// What a request was answered with, as far as it came.
+/// The response to a request, as far as it arrived.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     body: Vec<u8>,
 }
 
-/// A clock that stands still.
+/// A stopped clock.
 struct Still;
 
 impl Clock for Still {
@@ -145,7 +145,7 @@ impl Clock for Still {
     }
 }
 
-/// Numbers that follow from how many were drawn before.
+/// Numbers that depend only on how many were drawn before.
 #[derive(Default)]
 struct Count(AtomicU64);
 
@@ -165,7 +165,7 @@ impl Default for Endpoint {
 }
 
 impl Endpoint {
-    /// A new one over a new database.
+    /// Creates an endpoint over a new database.
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -191,7 +191,7 @@ impl Endpoint {
         endpoint
     }
 
-    /// Calls for a task, and gives its id.
+    /// Calls a tool as a task, and returns the task's id.
     fn task(&self) -> String {
         let session = self.session();
         let params = json!({"name": "run", "arguments": {}, "task": {}});
@@ -199,7 +199,7 @@ impl Endpoint {
         answer["result"]["task"]["taskId"].as_str().unwrap().to_owned()
     }
 
-    /// Begins a session, and gives its id.
+    /// Opens a session, and returns its id.
     pub(crate) fn session(&self) -> String {
         let params = json!({
             "protocolVersion": "2025-11-25",
@@ -216,7 +216,7 @@ impl Endpoint {
         self.post(&[version, ("mcp-session-id", session.as_bytes())], message.to_string())
     }
 
-    /// Sends a request of 2026-07-28 with all that it needs, and gives its result, or its error.
+    /// Sends a valid request of 2026-07-28, and returns its result or its error.
     pub(crate) fn ask(&self, method: &str, params: Value) -> Result<Value, Value> {
         let message = modern(method, params);
         let headers = repeated(&message);
@@ -228,7 +228,7 @@ impl Endpoint {
         }
     }
 
-    /// A POST with the headers that every client sends, and with these. None of them may be one that cannot be sent.
+    /// Sends a POST with the headers of every client and with these, which must be valid.
     pub(crate) fn post(&self, headers: &[(&str, &[u8])], body: impl Into<Vec<u8>>) -> Option<Answer> {
         let post = self.prepared("POST").header(header::CONTENT_TYPE, "application/json");
         let post = post.header(header::ACCEPT, "application/json, text/event-stream");
@@ -236,15 +236,16 @@ impl Endpoint {
         self.send(post, body.into())
     }
 
-    /// A request of the one caller.
+    /// Returns a request of the only caller.
     pub(crate) fn prepared(&self, method: &str) -> axum::http::request::Builder {
         let request = Request::builder().method(method).uri("/mcp").header(header::HOST, "127.0.0.1:8080");
         request.header(header::AUTHORIZATION, format!("Bearer {}", KEY.0))
     }
 
-    /// Sends a request, and holds its answer against what is true of all. `None` if there is none yet: it waits.
+    /// Sends a request, and checks the invariants of its response. Returns `None` if the response has to
+    /// wait.
     pub(crate) fn send(&self, request: axum::http::request::Builder, body: Vec<u8>) -> Option<Answer> {
-        // What was said in the head comes back as well: the id of an event is in that of each after it.
+        // Headers can be echoed, too: the id of an event is in that of each event after it.
         let headers = request.headers_ref().into_iter().flatten();
         let head: usize = headers.map(|(name, value)| name.as_str().len() + value.len()).sum();
         let (sent, most) = (body.clone(), MOST_ADDED + 8 * (body.len() + head));
@@ -255,7 +256,7 @@ impl Endpoint {
     }
 }
 
-/// Sends a request, and takes what comes until nothing more does.
+/// Sends a request, and reads the response until no more bytes arrive.
 async fn answer(router: Router, request: Request<Body>, most: usize) -> Option<Answer> {
     let mut asking = std::pin::pin!(router.oneshot(request));
     let response = ready(&mut asking).await?.unwrap_or_else(|never| match never {});
@@ -266,7 +267,7 @@ async fn answer(router: Router, request: Request<Body>, most: usize) -> Option<A
     while let Some(Some(chunk)) = ready(&mut chunks.next()).await {
         let chunk = chunk.expect("no answer breaks off");
         body.extend_from_slice(&chunk);
-        // A stream tells of as many tasks as there are, and each event is an answer.
+        // A stream has events of any number of tasks, and each event is a response of its own.
         let answer = if is_stream { chunk.len() } else { body.len() };
         assert!(answer <= most, "an answer of more than {most} bytes");
         if body.len() > MOST_STREAMED {
@@ -276,7 +277,7 @@ async fn answer(router: Router, request: Request<Body>, most: usize) -> Option<A
     Some(Answer { status: head.status.as_u16(), headers: head.headers, body })
 }
 
-/// What comes of it, if it comes without waiting.
+/// Returns the future's output if it is ready without waiting.
 async fn ready<T>(mut work: impl Future<Output = T> + Unpin) -> Option<T> {
     for _ in 0..LOOKS {
         if let std::task::Poll::Ready(done) = poll!(&mut work) {
@@ -288,7 +289,7 @@ async fn ready<T>(mut work: impl Future<Output = T> + Unpin) -> Option<T> {
 }
 
 impl Answer {
-    /// The JSON of an answer.
+    /// Parses the JSON of a response.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
@@ -300,7 +301,7 @@ impl Answer {
 
     fn check(&self, sent: &[u8]) {
         let text = String::from_utf8_lossy(&self.body);
-        // Nothing is wrong with the database or with an engine: whatever goes wrong was the client's doing.
+        // The database and the engine have no faults, so the client caused every error.
         assert!(self.status < 500, "status {}: {text}", self.status);
         if self.body.is_empty() {
             return assert!(self.status < 400, "status {} and no reason", self.status);
@@ -314,7 +315,7 @@ impl Answer {
     }
 }
 
-/// What is true of every message of the server's.
+/// Checks the invariants of every message from the server.
 fn check_message(message: &Value, sent: &[u8]) {
     assert_eq!(message["jsonrpc"], "2.0", "{message}");
     if message.get("method").is_some() {
@@ -334,12 +335,12 @@ fn check_message(message: &Value, sent: &[u8]) {
     }
 }
 
-/// A request.
+/// Returns a request.
 pub(crate) fn request(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// A request of 2026-07-28, whose client can do everything.
+/// Returns a request of 2026-07-28 by a client with all capabilities.
 pub(crate) fn modern(method: &str, mut params: Value) -> Value {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({
@@ -349,7 +350,7 @@ pub(crate) fn modern(method: &str, mut params: Value) -> Value {
     request(method, params)
 }
 
-/// The headers that repeat a request of 2026-07-28.
+/// Returns the headers that repeat fields of a 2026-07-28 request.
 pub(crate) fn repeated(message: &Value) -> Vec<(&'static str, Vec<u8>)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let params = &message["params"];
@@ -383,7 +384,7 @@ pub(crate) fn repeated(message: &Value) -> Vec<(&'static str, Vec<u8>)> {
     headers
 }
 
-/// A bridge over a database in this folder.
+/// Creates a bridge over a database in this folder.
 fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
     let clock: Arc<dyn Clock> = Arc::new(Still);
     let store = SqliteStore::open(&dir.join("tasks.db"), Arc::clone(&clock), Mode::Inline).unwrap();
@@ -410,7 +411,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
     };
     let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
     let holder = Holder("fuzz".to_owned());
-    // A call is answered with a handle at once, and lists have pages.
+    // A call returns a handle at once, and lists have pages.
     let settings = Settings {
         call_budget: Duration::ZERO,
         quick_wait: Duration::ZERO,

@@ -1,12 +1,12 @@
-//! The JSON-RPC envelope and the parameters in it: any bytes, messages of both generations with places that are
-//! something else, and those with bytes that are.
+//! Fuzz target of the JSON-RPC envelope and its parameters: random bytes, messages of both generations with
+//! mutated values, and such messages with mutated bytes.
 
 use serde_json::{Value, json};
 
 use super::draw::Draw;
 use super::endpoint::{Endpoint, modern, repeated, request};
 
-/// Every method that is served, and some that are not.
+/// Every supported method, and some unsupported ones.
 const METHODS: [&str; 26] = [
     "tools/call",
     "tools/list",
@@ -36,7 +36,7 @@ const METHODS: [&str; 26] = [
     "",
 ];
 
-/// A byte that begins an input as it is to be sent, as text in a seed can: it is an ASCII digit.
+/// The kind of an input that is sent unchanged. A seed can select it as text: the byte is an ASCII digit.
 const AS_IT_IS: usize = 0;
 
 /// Sends messages.
@@ -64,7 +64,7 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     send(endpoint, &message, text);
 }
 
-/// Sends a text in a session, and with the headers that repeat what it says.
+/// Sends a text in a session, and with the headers that repeat its fields.
 fn send(endpoint: &Endpoint, message: &Value, text: Vec<u8>) {
     let session = endpoint.session();
     endpoint.post(&[("mcp-session-id", session.as_bytes())], text.clone());
@@ -73,7 +73,7 @@ fn send(endpoint: &Endpoint, message: &Value, text: Vec<u8>) {
     endpoint.post(&headers, text);
 }
 
-/// An answer to what nobody asked.
+/// Returns a response without a request.
 fn response(draw: &mut Draw<'_>) -> Value {
     match draw.once_in(2) {
         true => json!({"jsonrpc": "2.0", "id": draw.json(), "result": draw.json()}),
@@ -83,7 +83,7 @@ fn response(draw: &mut Draw<'_>) -> Value {
     }
 }
 
-/// Parameters as a method has them.
+/// Returns valid parameters of a method.
 fn params(endpoint: &Endpoint, draw: &mut Draw<'_>, method: &str) -> Value {
     let known = [endpoint.known.live.as_str(), endpoint.known.ended.as_str(), "none"];
     let task = draw.one_of(&known);

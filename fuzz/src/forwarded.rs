@@ -1,5 +1,5 @@
-//! `X-Forwarded-For`: any values, in one header or several. Whoever is no proxy of the config is where they are, and what is
-//! found is where the connection is from, or stands in a header.
+//! Fuzz target of `X-Forwarded-For`: any values, in one header or several. A peer that is not a configured
+//! proxy is itself the origin. Otherwise the origin is the peer or an address from a header.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use taskbridge::mcp::http::Proxies;
 use super::draw::Draw;
 use super::endpoint::Endpoint;
 
-/// Follows headers.
+/// Evaluates headers.
 pub fn target(_: &Endpoint, bytes: &[u8]) {
     let mut draw = Draw::of(bytes);
     let peers = ["10.0.0.1", "203.0.113.9", "::ffff:10.1.2.3", "fd00::1", "2001:db8::1"];

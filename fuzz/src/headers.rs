@@ -1,5 +1,5 @@
-//! The heads of requests: each kind of request with headers that are changed, missing, there twice or made up, and event
-//! ids that we sealed ourselves.
+//! Fuzz target of request headers: each kind of request with headers that are changed, missing, duplicated
+//! or invented, and with event ids that the server sealed.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use taskbridge::seal::Purpose;
 use super::draw::Draw;
 use super::endpoint::{Endpoint, modern, repeated, request};
 
-/// The headers that the endpoint reads, and some that others read on the way.
+/// The headers that the endpoint reads, and some that proxies read.
 const NAMES: [&str; 20] = [
     "host",
     "origin",
@@ -32,7 +32,7 @@ const NAMES: [&str; 20] = [
     "mcp-param-",
 ];
 
-/// Values that mean something in one of them.
+/// Values with a meaning in one of these headers.
 const VALUES: [&str; 24] = [
     "",
     "127.0.0.1",
@@ -60,7 +60,7 @@ const VALUES: [&str; 24] = [
     "mcp-param-x, mcp-param-\u{7f}",
 ];
 
-/// Sends requests with such heads.
+/// Sends requests with such headers.
 pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     let mut draw = Draw::of(bytes);
     let session = endpoint.session();
@@ -70,7 +70,7 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     }
     let mut request = endpoint.prepared(method);
     if let Some(all) = request.headers_mut() {
-        // What the request has by itself stays, unless it is there now.
+        // The request's own headers stay unless they are replaced.
         all.extend(headers.clone());
         for name in headers.keys() {
             all.remove(name);
@@ -82,7 +82,7 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     endpoint.send(request, body);
 }
 
-/// A request that is as it should be.
+/// Returns a valid request.
 fn whole(endpoint: &Endpoint, draw: &mut Draw<'_>, session: &str) -> (&'static str, HeaderMap, Vec<u8>) {
     let mut pairs: Vec<(&str, Vec<u8>)> = vec![
         ("accept", b"application/json, text/event-stream".to_vec()),
@@ -129,7 +129,7 @@ fn whole(endpoint: &Endpoint, draw: &mut Draw<'_>, session: &str) -> (&'static s
     (method, headers.collect(), body.into_bytes())
 }
 
-/// An event id as this server, or one of another version with the same key, seals it.
+/// Returns an event id as this server, or one of another version with the same key, seals it.
 fn event(endpoint: &Endpoint, draw: &mut Draw<'_>, session: &str) -> String {
     let session: Value = endpoint.seal.open(Purpose::Session, session).expect("it is ours");
     let wait = json!({"id": 1, "task": endpoint.known.live, "began": 0, "until": 0, "progress_token": null});
@@ -153,7 +153,7 @@ fn change(draw: &mut Draw<'_>, headers: &mut HeaderMap) {
         1 => headers.get(&name).map(|value| draw.garble(value.as_bytes())).unwrap_or_default(),
         _ => draw.one_of(&VALUES).as_bytes().to_vec(),
     };
-    // What HTTP cannot carry does not arrive.
+    // HTTP cannot carry such a value.
     let Ok(value) = HeaderValue::from_bytes(&value) else { return };
     match draw.below(4) {
         0 => drop(headers.remove(name)),

@@ -1,5 +1,6 @@
-//! What an issuer answers: documents of its keys, and its word on a token. Whatever it says, a document has keys that tokens
-//! can be checked by or is refused, and nobody is who is not active, not of this issuer, or here for another server.
+//! Fuzz target of an issuer's responses: documents with its keys, and token introspection. A document must
+//! contain usable keys or be refused. Introspection must refuse tokens that are inactive, of another issuer
+//! or for another server.
 
 use serde_json::{Value, json};
 use taskbridge::auth::oauth::KeySet;
@@ -9,10 +10,10 @@ use super::draw::Draw;
 use super::endpoint::Endpoint;
 use super::token::{AUDIENCE, ISSUER, bent, is_for_us, reading};
 
-/// The most keys in one document.
+/// Maximum number of keys in one document.
 const MOST_KEYS: usize = 100;
 
-/// Reads answers.
+/// Parses responses.
 pub fn target(_: &Endpoint, bytes: &[u8]) {
     let mut draw = Draw::of(bytes);
     match draw.below(3) {
@@ -43,7 +44,7 @@ fn keys(document: &[u8]) {
     }
 }
 
-/// Keys of each kind, and one that is a shared secret.
+/// Returns a document with keys of each kind, including a shared secret.
 fn document() -> Value {
     let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
     json!({"keys": [

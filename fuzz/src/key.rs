@@ -1,15 +1,15 @@
-//! Idempotency keys, in both generations: one that can be one stands for its call, whoever it comes from again and
-//! however often; anything else is refused before anything starts.
+//! Fuzz target of idempotency keys, in both generations: a valid key identifies one call, however often and
+//! by whichever generation it is repeated. An invalid key is refused before anything starts.
 
 use serde_json::{Value, json};
 
 use super::draw::Draw;
 use super::endpoint::{Endpoint, request};
 
-/// The longest key, in bytes.
+/// Maximum length of a key, in bytes.
 const LONGEST: usize = 255;
 
-/// Calls tools under such keys.
+/// Calls tools with such keys.
 pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     let mut draw = Draw::of(bytes);
     let key = match draw.below(4) {
@@ -49,7 +49,7 @@ fn id(task: &Value) -> String {
     task.as_str().expect("a task").to_owned()
 }
 
-/// Holds that a call was refused for its key.
+/// Asserts that a call was refused because of its key.
 fn refused(answer: Result<String, Value>) {
     let error = answer.expect_err("the key cannot be used for that");
     let said = error["message"].as_str().unwrap_or_default();

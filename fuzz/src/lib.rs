@@ -1,7 +1,8 @@
-//! What clients send, made up: one module for each entry, with a function that makes requests of any bytes, sends them to
-//! the real endpoint and holds the answers against what must be true of every answer. libFuzzer drives these functions
-//! (`targets/`), and so does `tests/it/fuzz.rs`, with bytes that follow from a seed. Nothing here knows what is right for a
-//! particular request, beyond what a forged token or a repeated key must lead to.
+//! Fuzz targets of client input: one module for each input, with a function that generates requests from
+//! bytes, sends them to the real endpoint and checks the invariants of every response. libFuzzer drives
+//! these functions (`targets/`), and so does `tests/it/fuzz.rs` with bytes that follow from a seed. The
+//! targets do not know the right response to a particular request, except for forged tokens and repeated
+//! keys.
 #![allow(clippy::unwrap_used, reason = "what finds nothing to unwrap has found a mistake")]
 
 pub mod bounds;
@@ -21,10 +22,10 @@ use std::cell::RefCell;
 
 pub use endpoint::Endpoint;
 
-/// What makes requests of bytes.
+/// A function that generates requests from bytes.
 pub type Target = fn(&Endpoint, &[u8]);
 
-/// All of them, by name.
+/// All targets by name.
 pub const TARGETS: [(&str, Target); 10] = [
     ("envelope", envelope::target),
     ("headers", headers::target),
@@ -38,7 +39,7 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("issuer", issuer::target),
 ];
 
-/// After so many runs the endpoint is made anew: tasks that were called for lie on the disk.
+/// The endpoint is recreated after this number of runs, because created tasks stay on the disk.
 const RUNS: usize = 20_000;
 
 /// Runs a target once, with the endpoint of this thread.

@@ -1,5 +1,5 @@
-//! Session tokens: real ones of which a byte is another, what was sealed for another purpose, what a server of another
-//! version with the same key may have sealed, and any bytes.
+//! Fuzz target of session tokens: real ones with changed bytes, values sealed for another purpose, ones that
+//! a server of another version with the same key may have sealed, and random bytes.
 
 use serde_json::{Value, json};
 use taskbridge::seal::Purpose;
@@ -48,7 +48,7 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     }
 }
 
-/// The status of a request with this token.
+/// Returns the status of a request with this token.
 fn status(endpoint: &Endpoint, token: &[u8]) -> Option<u16> {
     let answer = endpoint.post(&[("mcp-session-id", token)], request("ping", json!({})).to_string())?;
     Some(answer.status)

@@ -1,5 +1,6 @@
-//! `requestState` of calls that take more than one round: real ones of which a byte is another, what a server of another
-//! version with the same key may have sealed, any text, and any answers beside them.
+//! Fuzz target of the `requestState` of calls with several rounds: real ones with changed bytes, ones that a
+//! server of another version with the same key may have sealed, and arbitrary text, each with arbitrary
+//! answers.
 
 use serde_json::{Value, json};
 use taskbridge::seal::Purpose;
@@ -7,7 +8,7 @@ use taskbridge::seal::Purpose;
 use super::draw::Draw;
 use super::endpoint::Endpoint;
 
-/// Comes back to a call with such states.
+/// Continues a call with such states.
 pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
     let mut draw = Draw::of(bytes);
     let tool = draw.one_of(&["careful", "deploy"]);
@@ -59,13 +60,13 @@ pub fn target(endpoint: &Endpoint, bytes: &[u8]) {
                 draw.bend(&mut inside);
             }
             let state = endpoint.seal.seal(Purpose::State, &inside);
-            // Whether it is good depends on what was bent: it must be answered, and no more.
+            // Its validity depends on the mutation. The request must only be answered.
             let _ = call(&json!(state), &responses);
         }
     }
 }
 
-/// Holds that a call was refused for its state.
+/// Asserts that a call was refused because of its state.
 fn refused(answer: Result<Value, Value>) {
     let error = answer.expect_err("it was tampered with");
     assert_eq!(error["code"], -32602, "{error}");

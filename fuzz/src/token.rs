@@ -1,6 +1,6 @@
-//! `Authorization` where callers have tokens of an issuer with a real key: any bytes, tokens whose parts are made up, and right
-//! ones of which something is another, which must all be refused; and tokens that the issuer signed with other claims, which
-//! may let in nobody of whom they do not say all that they must.
+//! Fuzz target of `Authorization` with tokens of an issuer that has a real key. Random bytes, tokens with
+//! invented parts, and valid tokens with changes must all be refused. Tokens that the issuer signed with
+//! other claims may only be accepted with all required claims.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) const ISSUER: &str = "http://127.0.0.1:9";
 pub(crate) const AUDIENCE: &str = "https://bridge.example/mcp";
 pub(crate) const LEEWAY: Duration = Duration::from_secs(30);
 
-/// Shows headers.
+/// Sends headers.
 pub fn target(_: &Endpoint, bytes: &[u8]) {
     thread_local! {
         static SHOWN: OnceCell<Shown> = const { OnceCell::new() };
@@ -74,7 +74,7 @@ impl Shown {
         let x = URL_SAFE_NO_PAD.encode(key.public_key().as_ref());
         let keys = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": x}]});
         let shown = Self { runtime, authenticator: authenticator(&published(keys.to_string())), key };
-        // Without this, all that follows could be refused for nothing.
+        // Otherwise everything below could be refused for another reason.
         assert!(shown.lets_in(&bearer(&shown.signed(&head(), &claims()))).is_some());
         shown
     }
@@ -105,7 +105,7 @@ fn token(head: &Value, claims: &Value, signature: impl FnOnce(&[u8]) -> Vec<u8>)
     format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)).into_bytes()
 }
 
-/// What stands in a right token.
+/// Returns the head of a valid token.
 fn head() -> Value {
     json!({"alg": "EdDSA", "typ": "at+jwt", "kid": "k"})
 }
@@ -117,7 +117,7 @@ fn claims() -> Value {
     })
 }
 
-/// The same with something else in it, now and then with what matters.
+/// Returns a mutated value; sometimes the mutation changes a relevant member.
 pub(crate) fn bent(draw: &mut Draw<'_>, mut value: Value) -> Value {
     const NAMES: [&str; 14] = [
         "alg", "typ", "crit", "iss", "aud", "sub", "exp", "nbf", "iat", "nonce", "at_hash", "cnf", "active",
@@ -137,7 +137,7 @@ pub(crate) fn bent(draw: &mut Draw<'_>, mut value: Value) -> Value {
     value
 }
 
-/// True if a head names the algorithm of the issuer's key, and no type of another token.
+/// Reports whether a head has the algorithm of the issuer's key, and not the type of another token.
 fn names_an_algorithm(head: &Value) -> bool {
     let typ = head["typ"].as_str().map(str::to_ascii_lowercase);
     ["EdDSA", "Ed25519"].contains(&head["alg"].as_str().unwrap_or_default())
@@ -145,7 +145,7 @@ fn names_an_algorithm(head: &Value) -> bool {
         && typ.is_none_or(|typ| ["at+jwt", "application/at+jwt", "jwt"].contains(&typ.as_str()))
 }
 
-/// Holds claims by which somebody was let in against what they must say.
+/// Checks the claims of an accepted token.
 fn is_meant(claims: &Value) {
     let now = System.now().as_millis() as f64 / 1000.0;
     let moment = |name: &str| claims.get(name).map(|moment| moment.as_f64().unwrap());
@@ -158,7 +158,7 @@ fn is_meant(claims: &Value) {
     assert!(!claims["sub"].as_str().unwrap().is_empty());
 }
 
-/// Holds that an audience is this server, or has it among others.
+/// Asserts that an audience is this server, or contains it.
 pub(crate) fn is_for_us(audience: &Value) {
     let listed = audience.as_array().is_some_and(|all| all.iter().any(|one| one == AUDIENCE));
     assert!(audience == AUDIENCE || listed, "{audience}");
@@ -195,7 +195,7 @@ fn authenticator(keys: &str) -> Authenticator {
     Authenticator::OAuth(Box::new(oauth), ApiKeys::default())
 }
 
-/// An address on this machine at which a document stands, for as long as the process lives.
+/// Serves a document at an address on this machine until the process ends, and returns the address.
 #[expect(clippy::disallowed_methods, reason = "it answers while the target waits")]
 fn published(document: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

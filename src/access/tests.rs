@@ -24,8 +24,9 @@ fn rules(verb: Verb, rule: Rule) -> Rules {
     rules
 }
 
+/// Without rules every caller may call, and only the owner sees, cancels and answers.
 #[test]
-fn without_rules_everybody_calls_and_owners_do_the_rest() {
+fn access_without_rules_follows_ownership() {
     let (ann, bob) = (somebody("ann", &[], &[], &json!({})), somebody("bob", &[], &[], &json!({})));
     let rules = Rules::default();
     assert!(!rules.are_shared());
@@ -36,8 +37,9 @@ fn without_rules_everybody_calls_and_owners_do_the_rest() {
     }
 }
 
+/// All kinds of condition must hold. Only a missing scope is reported as one that the caller can obtain.
 #[test]
-fn every_kind_of_condition_must_be_met_and_only_a_missing_scope_can_be_stepped_up() {
+fn access_rule_requires_all_conditions() {
     let who = Who {
         scopes: set(&["deploy", "prod"]),
         groups: set(&["release", "ops"]),
@@ -59,8 +61,9 @@ fn every_kind_of_condition_must_be_met_and_only_a_missing_scope_can_be_stepped_u
     }
 }
 
+/// With `not_caller` the owner of a task never answers its questions, even as a member of the group.
 #[test]
-fn four_eyes_are_never_the_callers_own() {
+fn not_caller_rule_excludes_owner() {
     let who = Some(Who { groups: set(&["approvers"]), ..Who::default() });
     let rules = rules(Verb::Answer, Rule { who, owner: false, not_caller: true });
     let ann = somebody("ann", &[], &["approvers"], &json!({}));
@@ -116,7 +119,7 @@ proptest! {
     /// Under any rules: an owner can read, `not_caller` excludes the owner, a caller who may act can read,
     /// and additional scopes never remove a right.
     #[test]
-    fn whatever_the_rules_say(rules in any_rules(), them in anybody(), owner in "[ab]") {
+    fn access_invariants_hold_under_rules(rules in any_rules(), them in anybody(), owner in "[ab]") {
         let owner = Owner::new(owner);
         let ask = |verb, them: &Principal| may(&rules, verb, them, Some(&owner));
         if them.owner == owner {

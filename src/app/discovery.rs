@@ -301,8 +301,9 @@ mod tests {
         Discover { every: Duration::from_secs(every), ..Discover::default() }
     }
 
+    /// The first retry comes soon, the later ones less often. A retry-after of the engine is respected.
     #[tokio::test(start_paused = true)]
-    async fn a_backend_that_is_away_is_asked_again_soon_and_then_less_often() {
+    async fn discovery_of_unavailable_backend_backs_off() {
         let engine = SimEngine::new(Mode::Keyed);
         engine.offer(vec![tool("a")]);
         engine.set_outage(true);
@@ -331,8 +332,9 @@ mod tests {
         assert_eq!(all.sources["sim"].tools.keys().collect::<Vec<_>>(), ["b"]);
     }
 
+    /// Startup stops waiting after `FIRST_ANSWERS`, and the late response is still used.
     #[tokio::test(start_paused = true)]
-    async fn one_that_takes_long_is_not_waited_for_and_yet_heard() {
+    async fn slow_discovery_does_not_delay_startup() {
         let engine = SimEngine::new(Mode::Keyed);
         engine.offer(vec![tool("a")]);
         engine.inject(Operation::Discover, Fault::Slow(Duration::from_secs(60)));
@@ -343,8 +345,9 @@ mod tests {
         assert_eq!(begin.elapsed().as_secs(), 60);
     }
 
+    /// A changed period or backend is polled at once; an unchanged one keeps its schedule.
     #[tokio::test(start_paused = true)]
-    async fn another_period_or_backend_is_asked_at_once_and_what_is_the_same_keeps_its_turn() {
+    async fn discovery_restarts_only_when_changed() {
         let engine = SimEngine::new(Mode::Keyed);
         engine.offer(vec![tool("a")]);
         let (mut all, backend) = (Discoveries::default(), engine.backend());
@@ -366,8 +369,9 @@ mod tests {
         assert!(all.sources.is_empty());
     }
 
+    /// The text lists added, removed and changed tools, and counts those beyond the first 20.
     #[test]
-    fn differences_name_what_came_went_and_changed() {
+    fn tool_differences_name_every_change() {
         let map =
             |tools: &[DiscoveredTool]| tools.iter().map(|tool| (tool.name.clone(), tool.clone())).collect();
         let changed = DiscoveredTool { title: Some("New".to_owned()), ..tool("c") };

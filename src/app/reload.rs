@@ -315,8 +315,9 @@ mod tests {
 
     const KEY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
+    /// A config without auth for another address is not applied while the server is reachable from outside.
     #[tokio::test]
-    async fn whoever_reaches_the_address_is_not_let_in_by_a_config_for_another() {
+    async fn reload_keeps_auth_of_listen_address() {
         let folder = tempfile::tempdir().unwrap();
         let (file, registry) = (folder.path().join("x.toml"), adapters::all());
         let parse =

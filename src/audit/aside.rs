@@ -78,8 +78,9 @@ fn number(log: &Path, file: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// A rotated file is never overwritten, whatever was deleted before, and the newest files are kept.
     #[test]
-    fn numbers_rise_whatever_was_deleted_and_nothing_is_written_over() {
+    fn rotation_numbers_rise_after_deletion() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("audit.jsonl");
         let name = |n: u64| format!("audit.jsonl.{n:020}");

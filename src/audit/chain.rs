@@ -126,8 +126,9 @@ pub fn read(key: &Key, line: &str) -> Option<Line> {
 mod tests {
     use super::*;
 
+    /// The hash of a line is the SHA-256 of its text, which a shell can compute.
     #[test]
-    fn a_line_bears_a_hash_that_a_shell_can_make() {
+    fn audit_hash_is_reproducible() {
         let mut head = Head::new("c0".to_owned());
         let line = head.link(&Key::default(), r#"{"version":1,"time":"t","event":"e"}"#);
         let without =
@@ -137,8 +138,9 @@ mod tests {
         assert_eq!((read.at, read.prev.as_str(), read.is_whole), (head, NOTHING, true));
     }
 
+    /// A line that was written with a key is not valid without it or with another one.
     #[test]
-    fn who_has_no_key_makes_no_hash_that_counts() {
+    fn audit_hash_requires_its_key() {
         let (key, other) = (Key::of("a long and random secret"), Key::of("another"));
         let line = Head::new("c".to_owned()).link(&key, r#"{"time":"t","event":"e"}"#);
         assert!(read(&key, &line).unwrap().is_whole);
@@ -147,8 +149,9 @@ mod tests {
         assert_eq!(format!("{key:?} {:?}", Key::default()), "Key(hidden) Key(none)");
     }
 
+    /// A line that is cut at any byte, or has a duplicate member, is not read.
     #[test]
-    fn what_is_no_line_is_not_read_as_one() {
+    fn truncated_audit_line_is_invalid() {
         let line = Head::new("c".to_owned()).link(&Key::default(), r#"{"time":"t","event":"e"}"#);
         for end in 0..line.len() {
             assert_eq!(read(&Key::default(), &line[..end]), None, "cut after {end}");

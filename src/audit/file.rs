@@ -303,8 +303,9 @@ mod tests {
         verifier.finish(false)
     }
 
+    /// Several writers and processes continue one chain over rotated files.
     #[test]
-    fn the_chain_goes_on_over_files_and_processes_and_several_writers() {
+    fn audit_chain_spans_files_and_writers() {
         let folder = tempfile::tempdir().unwrap();
         let place = Place { max_bytes: 1_000, ..place(folder.path()) };
         let (mut one, mut two) = (FileLog::new(place.clone(), tools()), FileLog::new(place.clone(), tools()));
@@ -321,8 +322,9 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
     }
 
+    /// A file that is cut or deleted while the server writes to it shows a gap in the chain.
     #[test]
-    fn a_file_that_somebody_cut_or_deleted_while_it_was_written_is_not_covered_up() {
+    fn audit_tampering_during_writes_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let place = place(folder.path());
         let mut log = FileLog::new(place.clone(), tools());
@@ -337,8 +339,9 @@ mod tests {
         assert_eq!(verify(&place).notes[0].what, What::BeginsAt(7));
     }
 
+    /// A line that a crash cut off is reported as torn, and not as a change.
     #[test]
-    fn a_line_that_was_cut_off_is_told_as_a_gap() {
+    fn torn_audit_line_is_gap() {
         let folder = tempfile::tempdir().unwrap();
         let place = place(folder.path());
         FileLog::new(place.clone(), tools()).append(&objects(3)).unwrap();
@@ -351,8 +354,9 @@ mod tests {
         assert_eq!(report.heads.values().next().unwrap().seq, 6, "began, two, torn, two");
     }
 
+    /// A log that was written with another key is rotated, and a new chain names its last line.
     #[test]
-    fn a_log_of_another_key_is_not_gone_on_with() {
+    fn audit_log_of_another_key_restarts() {
         let folder = tempfile::tempdir().unwrap();
         let place = place(folder.path());
         FileLog::new(place.clone(), tools()).append(&objects(1)).unwrap();
@@ -371,8 +375,9 @@ mod tests {
         assert_eq!(verifier.finish(false).broken, []);
     }
 
+    /// A failed first write leaves no lock file behind.
     #[test]
-    fn what_is_full_says_so_and_takes_nothing() {
+    fn append_to_full_disk_is_error() {
         let place = Place { path: "/dev/full".into(), ..place(Path::new("/dev")) };
         let mut log = FileLog::new(place, tools());
         assert!(log.append(&objects(1)).is_err());

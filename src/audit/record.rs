@@ -251,8 +251,9 @@ pub fn trace_id(parent: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Text that a caller chose can neither begin another line nor fill the disk.
     #[test]
-    fn what_somebody_chose_cannot_begin_another_line_nor_fill_the_disk() {
+    fn audit_text_is_escaped_and_capped() {
         let text = format!("a\n{{\"event\":\"task.created\"}}\r\u{1b}[2J\u{202e}{}", "x".repeat(1_000_000));
         let capped = capped(&text);
         assert!(capped.starts_with("a\u{fffd}{\"event\":\"task.created\"}\u{fffd}\u{fffd}[2J\u{fffd}xx"));

@@ -172,8 +172,9 @@ mod tests {
         Timestamp::from_millis(0) + Duration::from_secs(seconds)
     }
 
+    /// At most `WRITTEN` events of a subject are logged per window; the end of the window reports the count.
     #[test]
-    fn tells_once_in_a_window_and_writes_no_more_than_so_many_lines() {
+    fn alert_is_raised_once_per_window() {
         let mut suspects = Suspects::default();
         let judged: Vec<Judged> =
             (0..200).map(|_| suspects.count(Pattern::Lookups, "ann", at(0)).0).collect();
@@ -188,8 +189,9 @@ mod tests {
         assert!(suspects.counts[&Pattern::Lookups].is_empty(), "what is past is forgotten");
     }
 
+    /// Any event triggers the check of all windows, and each window ends at its own time.
     #[test]
-    fn all_are_gone_through_once_a_second_whoever_comes() {
+    fn alert_windows_are_checked_every_second() {
         let mut suspects = Suspects::default();
         let ends = |count| Over { pattern: Pattern::Lookups, subject: "ann".to_owned(), count };
         let mut again = |subject: &str, millis: u64, times: u32| {
@@ -205,8 +207,9 @@ mod tests {
         assert_eq!(again("ann", 120_700, 1), [ends(300)], "her own window is over at its own moment");
     }
 
+    /// Reads of different artifacts are all logged; repeats of one are only counted after the first few.
     #[test]
-    fn reads_are_all_written_but_those_of_the_same_again() {
+    fn repeated_reads_are_summarized() {
         let mut suspects = Suspects::default();
         let things = 2 * MOST;
         let written = (0..things)
@@ -219,8 +222,9 @@ mod tests {
         assert_eq!(over, [Over { pattern: Pattern::Reads, subject: "ann 1".to_owned(), count: 1_001 }]);
     }
 
+    /// Subjects beyond the limit of a table share one entry, and one full table does not affect another.
     #[test]
-    fn many_subjects_take_no_more_memory_than_some() {
+    fn alert_memory_is_bounded() {
         let mut suspects = Suspects::default();
         let firsts = (0..3 * MOST)
             .filter(|n| suspects.count(Pattern::Authentications, &n.to_string(), at(0)).0.is_first)

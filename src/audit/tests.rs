@@ -36,8 +36,9 @@ fn handed(lines: &mut mpsc::UnboundedReceiver<Handed>) -> Vec<Value> {
     handed
 }
 
+/// The summary of a window is written during another caller's request, and has no caller of its own.
 #[test]
-fn what_somebody_did_too_often_is_told_in_nobody_elses_name() {
+fn alert_summary_names_no_other_caller() {
     let (auditor, mut lines, clock) = auditor();
     let (owner, id) = (Owner::new("mallory"), TaskId::from_wire("guessed"));
     request("mallory").while_doing(|| {
@@ -60,8 +61,9 @@ fn what_somebody_did_too_often_is_told_in_nobody_elses_name() {
     assert_eq!(own["who"]["name"], "ann");
 }
 
+/// Ten events of a client's own tasks are logged per minute, then one alert.
 #[test]
-fn what_a_client_says_of_its_task_is_told_ten_times_a_minute() {
+fn client_task_events_are_rate_limited() {
     let (auditor, mut lines, clock) = auditor();
     let owner = Owner::new("ann");
     let held = |key: &str, stage| Held {

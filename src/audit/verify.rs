@@ -218,8 +218,9 @@ mod tests {
         verifier.finish(false)
     }
 
+    /// The report has the last position, and missing older files are only a note.
     #[test]
-    fn a_log_as_it_was_written_is_all_right_and_says_where_it_ends() {
+    fn intact_audit_log_verifies() {
         let key = Key::default();
         let lines = log(5, &key);
         let report = verify(&key, &lines, None);
@@ -231,8 +232,9 @@ mod tests {
         assert_eq!(report.notes[0].what, What::BeginsAt(3));
     }
 
+    /// A log that was cut at its end verifies, unless a hash that was kept elsewhere is given.
     #[test]
-    fn what_was_cut_off_at_the_end_is_seen_by_a_hash_that_was_kept_elsewhere() {
+    fn anchor_hash_reveals_removed_tail() {
         let key = Key::default();
         let lines = log(5, &key);
         let head = verify(&key, &lines, None).heads["c"].hash.clone();
@@ -241,8 +243,9 @@ mod tests {
         assert_eq!(verify(&key, &lines, Some(&head)).broken, []);
     }
 
+    /// A torn line is a gap if the next process recorded its digest, and a change otherwise.
     #[test]
-    fn a_torn_line_is_a_gap_if_the_next_process_says_so_and_else_a_change() {
+    fn torn_line_needs_record() {
         let key = Key::default();
         let mut head = Head::new("c".to_owned());
         let first = head.link(&key, r#"{"time":"t","event":"task.created"}"#);
@@ -265,8 +268,9 @@ mod tests {
     }
 
     proptest! {
+        /// Any removal, change, move or copy of a line breaks the chain.
         #[test]
-        fn any_removal_change_move_or_copy_is_found(
+        fn audit_log_edit_is_found(
             n in 3_u64..12,
             keyed: bool,
             at in any::<prop::sample::Index>(),
@@ -302,7 +306,7 @@ mod tests {
         }
 
         #[test]
-        fn without_the_key_nothing_can_be_put_in(n in 2_u64..8, at in any::<prop::sample::Index>()) {
+        fn audit_chain_forgery_needs_key(n in 2_u64..8, at in any::<prop::sample::Index>()) {
             let key = Key::of("secret");
             let mut lines = log(n, &key);
             let at = at.index(lines.len());

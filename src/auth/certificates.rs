@@ -147,8 +147,9 @@ mod tests {
         says
     }
 
+    /// Every condition of a rule must match the certificate.
     #[test]
-    fn a_certificate_stands_for_whom_the_config_says() {
+    fn certificate_maps_to_configured_principal() {
         let text = |text: &str| Some(text.to_owned());
         for (says, fits) in [
             (says(|says| says.common_name = text("nightly")), true),
@@ -179,8 +180,9 @@ mod tests {
         }
     }
 
+    /// A principal is not recognized again after its certificate maps to another rule.
     #[test]
-    fn the_first_rule_that_fits_counts_and_one_that_changes_knows_nobody_again() {
+    fn first_matching_certificate_rule_applies() {
         let named = says(|says| says.common_name = Some("nightly".to_owned()));
         let of = |name: &str| {
             let who = Certificates::identity(name, ["release".to_owned()].into(), BTreeSet::new());
@@ -197,8 +199,9 @@ mod tests {
         assert!(!auth(Certificates::new([(elsewhere, who)])).still_knows(&principal));
     }
 
+    /// A certificate that expires on an open connection is not accepted on it any more.
     #[test]
-    fn a_certificate_that_is_over_lets_nobody_in_on_a_connection_that_is_kept() {
+    fn expired_certificate_ends_kept_connection() {
         let over = Arc::new(Certificate { good_until: 1, ..nightly() });
         let rules = rules(says(|says| says.sha256 = Some([7; 32])));
         assert_eq!(rules.principal(&over).unwrap_err(), Unauthorized::CertificateOver);
@@ -207,8 +210,9 @@ mod tests {
         assert!(auth.time_left(&principal, std::time::Duration::ZERO).unwrap().is_zero());
     }
 
+    /// A request with both is authenticated by its key alone, and fails if the key is wrong.
     #[test]
-    fn who_sends_a_key_is_who_that_says_and_nobody_else() {
+    fn api_key_overrides_client_certificate() {
         use sha2::{Digest as _, Sha256};
         let key = data_encoding::HEXLOWER.encode(&Sha256::digest("a"));
         let keys = || {

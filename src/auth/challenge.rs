@@ -82,7 +82,7 @@ mod tests {
     use crate::clock::System;
 
     #[test]
-    fn says_how_to_get_in() {
+    fn challenge_explains_authentication() {
         let resource = Resource::new("https://b.example/mcp", None, Vec::new()).unwrap();
         let oauth = OAuth::new(resource, vec!["run".to_owned()], [], System::clock()).unwrap();
         let oauth = Authenticator::OAuth(Box::new(oauth), ApiKeys::default());

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_stands_for_its_principal() {
+    fn api_key_authenticates_its_principal() {
         let (a, a2, b) = (digest("a"), digest("a2").to_uppercase(), digest("b"));
         let groups = ["release".to_owned()].into();
         let bob = Identity { groups, ..Identity::named("bob") };
@@ -195,8 +195,9 @@ mod tests {
         }
     }
 
+    /// A key of the generator has its prefix and 256 bits, and authenticates the principal of its digest.
     #[test]
-    fn a_key_that_is_made_here_is_long_can_be_found_and_is_its_principals() {
+    fn generated_key_is_long_and_recognizable() {
         let (key, sha256) = make(&System);
         let (other, _) = make(&System);
         assert!(key.starts_with("tb_") && key.len() == 3 + 43 && *key != *other, "{}", key.len());
@@ -205,8 +206,9 @@ mod tests {
         assert_eq!(keys.principal(key.as_bytes()).unwrap().owner.as_str(), "ann");
     }
 
+    /// A key authenticates until its `until`, and its remaining time is known.
     #[test]
-    fn a_key_is_good_until_its_end() {
+    fn api_key_expires_on_time() {
         let sha256 = digest("a");
         let now = System.now();
         let moment = Duration::from_secs(60);

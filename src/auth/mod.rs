@@ -258,8 +258,9 @@ mod tests {
             .expect("nothing has to be looked up")
     }
 
+    /// Without auth, only the single user of a server counts as identified.
     #[test]
-    fn without_auth_all_callers_share_an_owner_and_only_a_single_user_is_identified() {
+    fn callers_without_auth_share_owner() {
         let anybody = shown(&Authenticator::None { single_user: false }, None).unwrap();
         let user = shown(&Authenticator::None { single_user: true }, Some("Basic x")).unwrap();
         assert_eq!(anybody.owner, user.owner);
@@ -267,8 +268,9 @@ mod tests {
         assert!(user.identified);
     }
 
+    /// A principal is recognized again only while the same credential still maps to it.
     #[test]
-    fn knows_again_who_would_be_let_in_as_the_same() {
+    fn principal_is_recognized_while_authorized() {
         let digest = |key: &str| {
             use sha2::Digest as _;
             data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(key))

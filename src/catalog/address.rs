@@ -113,8 +113,9 @@ mod tests {
         Some(values.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
     }
 
+    /// A placeholder of a pattern matches one part of a URI, decoded.
     #[test]
-    fn a_place_stands_for_one_part_of_an_address() {
+    fn uri_placeholder_matches_one_segment() {
         let values = |values: &[&str]| Some(values.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>());
         assert_eq!(read("test://t/{id}/data", "test://t/12%203/data"), values(&["id=12 3"]));
         assert_eq!(read("x:{a}-{b}.md", "x:one-two-three.md"), values(&["a=one", "b=two-three"]));
@@ -132,8 +133,9 @@ mod tests {
         }
     }
 
+    /// The error names the part of the pattern that is wrong.
     #[test]
-    fn what_is_no_pattern_is_refused_in_words() {
+    fn invalid_uri_pattern_is_refused() {
         for (text, part) in [
             ("x://{a", "not closed"),
             ("x://{+a}", "`{+a}` is not a place"),

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_like_it_comes_first() {
+    fn completion_ranks_prefix_matches_first() {
         let values = texts(&["preproduction", "production", "staging", "Probe"]);
         for argument in [argument(Values::Suggested(values.clone())), argument(Values::Only(values.clone()))]
         {
@@ -134,8 +134,9 @@ mod tests {
         assert_eq!(argument(Values::Any).complete("p"), Completion::default());
     }
 
+    /// Of more than 100 values, the first 100 and the total are returned.
     #[test]
-    fn of_many_there_are_a_hundred_and_their_number() {
+    fn completion_returns_hundred_and_total() {
         let values: Vec<String> = (0..250).map(|n| format!("v{n:03}")).collect();
         let all = argument(Values::Suggested(values)).complete("v");
         assert_eq!((all.values.len(), all.total, all.has_more()), (100, 250, true));
@@ -143,8 +144,9 @@ mod tests {
         assert_eq!((few.total, few.has_more()), (1, false));
     }
 
+    /// An argument with fixed values takes no other; suggested values do not restrict it.
     #[test]
-    fn a_value_that_is_none_of_them_is_refused() {
+    fn value_outside_list_is_refused() {
         let only = argument(Values::Only(texts(&["staging", "production"])));
         assert_eq!(only.check("staging"), Ok(()));
         assert_eq!(

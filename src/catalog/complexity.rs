@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_simple_enough() {
+    fn recursive_schema_is_simple_enough() {
         let node = json!({"oneOf": [
             {"type": "string"},
             {"type": "object", "properties": {"all": {"type": "array", "items": {"$ref": "#/$defs/node"}}}},
@@ -269,8 +269,9 @@ mod tests {
         assert!(check(&schema).is_ok());
     }
 
+    /// The size of a value counts the length of texts and the digits of numbers.
     #[test]
-    fn long_texts_and_numbers_count_for_more() {
+    fn long_values_are_more_complex() {
         for (value, expected) in [
             (json!([1, -2.5, 1e15, 0, null, {"a": 1}]), 8),
             (json!("x".repeat(640)), 11),
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_refused() {
+    fn endless_schema_recursion_is_refused() {
         for schema in [
             json!({"$defs": {"a": {"$ref": "#/$defs/a"}}, "properties": {"x": {"$ref": "#/$defs/a"}}}),
             json!({"allOf": [{"not": {"$ref": "#"}}]}),
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_without_measure_is_refused() {
+    fn exponential_schema_is_refused() {
         let twice =
             |n: usize| json!({"allOf": [{"$ref": format!("#/$defs/{n}")}, {"$ref": format!("#/$defs/{n}")}]});
         let mut defs: Map<String, Value> = (0..30).map(|n| (n.to_string(), twice(n + 1))).collect();

@@ -52,8 +52,9 @@ impl Confirm {
 mod tests {
     use super::*;
 
+    /// The question of a confirmation shows the arguments unescaped, and has an empty form.
     #[test]
-    fn the_message_names_what_is_consented_to() {
+    fn confirmation_message_names_its_arguments() {
         let confirm =
             Confirm::new("Delete {{ path }}{{ extra }}?".to_owned(), ConfirmDefault::Refuse).unwrap();
         assert_eq!(confirm.names().iter().map(String::as_str).collect::<Vec<_>>(), ["extra", "path"]);
@@ -63,8 +64,9 @@ mod tests {
         assert_eq!(question.ask.form(), Some(&json!({"type": "object", "properties": {}})));
     }
 
+    /// An empty message or a template with a syntax error is a config error.
     #[test]
-    fn a_message_that_is_empty_or_broken_is_refused() {
+    fn invalid_confirmation_message_is_refused() {
         assert!(Confirm::new(" ".to_owned(), ConfirmDefault::Refuse).unwrap_err().contains("it is empty"));
         assert!(
             Confirm::new("{{ a".to_owned(), ConfirmDefault::Refuse).unwrap_err().contains("syntax error")

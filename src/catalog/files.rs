@@ -193,8 +193,9 @@ mod tests {
         rule.take("doc", &value)
     }
 
+    /// A file argument without a name gets the name of its parameter.
     #[test]
-    fn content_is_taken_as_text_or_base64() {
+    fn file_content_is_text_or_base64() {
         let rule = FileRule { roots: vec![], max_bytes: 5 };
         let file = take(&rule, json!({"content": "héy", "name": "a.txt"})).unwrap();
         assert_eq!((file.name.as_str(), file.content), ("a.txt", Content::inline("héy".as_bytes())));
@@ -202,8 +203,9 @@ mod tests {
         assert_eq!((file.name.as_str(), file.content), ("doc", Content::inline(&[0, 1, 2])));
     }
 
+    /// The error names the parameter and what is wrong with it.
     #[test]
-    fn what_does_not_fit_is_refused_in_words() {
+    fn invalid_file_argument_is_refused() {
         let rule = FileRule { roots: vec![], max_bytes: 5 };
         for (value, part) in [
             (json!("x"), "expected {\"content\""),
@@ -224,8 +226,9 @@ mod tests {
         }
     }
 
+    /// Links, parent folders and other schemes do not reach files outside the roots.
     #[test]
-    fn a_uri_reaches_only_files_under_a_root() {
+    fn file_uri_stays_below_roots() {
         let place = place();
         let rule = FileRule { roots: vec![place.root.clone()], max_bytes: 5 };
         let uri = |path: &Path| format!("file://{}", path.display()).replace(' ', "%20");

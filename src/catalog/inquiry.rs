@@ -135,8 +135,9 @@ mod tests {
         Inquiry { key: "k".to_owned(), step: 1, optional: false, message: "For {{ env }}?".to_owned(), wants }
     }
 
+    /// Only the missing parameters are in the form, and only those are taken from the answer.
     #[test]
-    fn only_what_is_missing_is_asked_and_only_that_is_filled_in() {
+    fn inquiry_asks_only_missing_parameters() {
         let schemas = object(json!({"a": {"type": "string"}, "b": {"type": "integer"}}));
         let inquiry = inquiry(Wants::Parameters(schemas));
         let mut arguments = object(json!({"a": "x", "env": "staging"}));
@@ -150,15 +151,17 @@ mod tests {
         assert!(!inquiry.is_open(&arguments, &[]));
     }
 
+    /// A page stays an open question until it was answered.
     #[test]
-    fn a_page_is_asked_until_it_was_answered() {
+    fn inquiry_of_page_is_asked_once() {
         let inquiry = inquiry(Wants::Page { url: "https://a.example".to_owned() });
         assert!(inquiry.is_open(&Map::new(), &[]));
         assert!(!inquiry.is_open(&Map::new(), &["k".to_owned()]));
     }
 
+    /// The text of a model's answer and the URIs of the roots become the parameters.
     #[test]
-    fn what_a_model_says_and_where_the_roots_are_become_parameters() {
+    fn sampling_and_roots_fill_parameters() {
         let mut arguments = Map::new();
         let sampling = inquiry(Wants::Sampling { request: Map::new(), parameter: "capital".to_owned() });
         sampling.fill(&object(json!({"content": {"type": "text", "text": "Paris"}})), &mut arguments);

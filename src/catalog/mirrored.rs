@@ -124,8 +124,9 @@ mod tests {
         assert_eq!(found[0].value(&arguments), None);
     }
 
+    /// A header that no client could send is an error of the tool's schema.
     #[test]
-    fn a_header_that_no_client_could_send_is_refused() {
+    fn unusable_mirrored_header_is_refused() {
         let one = |schema: Value| json!({"type": "object", "properties": {"a": schema}});
         for (schema, part) in [
             (one(json!({"type": "string", "x-mcp-header": ""})), "not the name of a header"),

@@ -189,8 +189,9 @@ mod tests {
         .unwrap()
     }
 
+    /// The message of a schema violation has its path, its value and the rule.
     #[test]
-    fn a_fault_names_path_value_and_rule() {
+    fn schema_error_names_path_and_rule() {
         for (value, expected) in [
             (
                 json!({"names": [], "depth": 99}),
@@ -235,8 +236,9 @@ mod tests {
         }
     }
 
+    /// A value that is large or does not fit is never checked on the fast path.
     #[test]
-    fn only_what_is_small_and_fits_is_light() {
+    fn only_small_valid_value_is_light() {
         let schema = schema();
         assert!(schema.is_light_for(&json!({"names": ["ab"]})));
         assert!(!schema.is_light_for(&json!({"names": ["a"]})), "it does not fit");
@@ -248,8 +250,9 @@ mod tests {
         }
     }
 
+    /// Of several alternatives, the error describes the one that fits best.
     #[test]
-    fn the_form_that_fits_best_is_told() {
+    fn closest_alternative_explains_mismatch() {
         let schema = Schema::compile(json!({
             "type": "object",
             "properties": {"of": {"oneOf": [
@@ -272,16 +275,18 @@ mod tests {
         }
     }
 
+    /// Missing members get the defaults of the schema.
     #[test]
-    fn a_value_without_faults_is_right_and_defaults_are_filled_in() {
+    fn valid_arguments_get_defaults() {
         let mut arguments = Map::from_iter([("names".to_owned(), json!(["ab"]))]);
         schema().fill_defaults(&mut arguments);
         assert_eq!(arguments["depth"], 3);
         assert_eq!(schema().check(&Value::Object(arguments), "arguments", |_| false), Ok(()));
     }
 
+    /// A schema without `$schema` is read as the current draft.
     #[test]
-    fn a_schema_is_read_by_the_draft_that_it_names() {
+    fn schema_uses_declared_draft() {
         let of = |draft: Option<&str>| {
             let above = json!({"type": "integer", "minimum": 1, "exclusiveMinimum": true});
             let mut schema = json!({"type": "object", "properties": {"n": above}});
@@ -305,8 +310,9 @@ mod tests {
         }
     }
 
+    /// Patterns with backreferences, look-around or huge repetitions are refused.
     #[test]
-    fn no_pattern_takes_long_for_any_text() {
+    fn schema_pattern_takes_linear_time() {
         let of = |pattern: &str| {
             let text = json!({"type": "string", "pattern": pattern});
             Schema::compile(json!({"type": "object", "properties": {"a": text}}))
@@ -321,8 +327,9 @@ mod tests {
         }
     }
 
+    /// A schema that is invalid, is no object or refers to a file elsewhere is refused with a reason.
     #[test]
-    fn a_schema_that_is_not_whole_or_not_one_is_refused() {
+    fn incomplete_schema_is_refused() {
         for (schema, part) in [
             (json!({"type": "array"}), "must be \"object\""),
             (json!({"type": "object", "properties": {"a": {"type": "strin"}}}), "`properties.a.type`"),

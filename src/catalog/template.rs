@@ -78,8 +78,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// A value that contains template syntax is inserted as it is.
     #[test]
-    fn what_is_given_is_put_in_as_it_is() {
+    fn template_values_are_not_escaped() {
         let template =
             Template::new("{{ a }}{% if b %} and {{ b }}{% endif %}{{ range(2) | join }}".to_owned())
                 .unwrap();
@@ -88,8 +89,9 @@ mod tests {
         assert_eq!(template.render(&json!({"a": "x", "b": "y"})).unwrap(), "x and y01");
     }
 
+    /// Syntax errors and unknown filters are found when the config is read.
     #[test]
-    fn what_can_be_seen_to_be_wrong_is() {
+    fn template_errors_are_found_early() {
         assert!(Template::new("{{ a".to_owned()).unwrap_err().contains("syntax error"));
         assert!(Template::new("{{ a | shuot }}".to_owned()).unwrap_err().contains("shuot"));
         assert!(Template::new("{{ shout(a) }}".to_owned()).is_ok_and(|t| t.names().contains("shout")));

@@ -145,8 +145,9 @@ fn secrets_are_sealed_and_never_shown() {
     assert_eq!(error.kind(), taskbridge_sdk::ErrorKind::Config);
 }
 
+/// A file is reopened at the start, and one that grew, vanished or became a link is refused.
 #[test]
-fn files_are_handed_over_and_cannot_be_forged() {
+fn call_files_cannot_be_forged() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().canonicalize().unwrap();
     std::fs::write(dir.join("a.txt"), "abc").unwrap();
@@ -184,8 +185,9 @@ fn files_are_handed_over_and_cannot_be_forged() {
     assert_eq!(refused(), "the file `a.txt` is not there any more");
 }
 
+/// A client that cannot be asked is refused, unless the tool goes on without a confirmation.
 #[test]
-fn consent_is_asked_where_it_can_be() {
+fn confirmation_is_asked_where_possible() {
     let catalog = catalog();
     let asked = Request { consent: Consent::Ask, ..request(json!({"path": "/x"})) };
     let question = prepare(&catalog, "asks", asked).unwrap().confirm.unwrap();
@@ -197,8 +199,9 @@ fn consent_is_asked_where_it_can_be() {
     assert!(prepare(&catalog, "goes_on", asked).unwrap().confirm.is_some());
 }
 
+/// The digest depends on the caller or the session, and without both every call is distinct.
 #[test]
-fn equal_calls_of_one_caller_have_equal_digests() {
+fn equal_calls_have_equal_digests() {
     let catalog = catalog();
     let digests = |tool: &str, arguments: &str, owner: &str, identified: bool, session: Option<&str>| {
         let call = prepare(
@@ -242,8 +245,9 @@ fn equal_calls_of_one_caller_have_equal_digests() {
     assert_eq!(nobody(None).2, 0);
 }
 
+/// The caller's name goes to the engine, and a name with control characters is refused.
 #[test]
-fn a_call_says_on_whose_behalf_it_is() {
+fn call_names_its_caller() {
     let catalog = catalog();
     let whom = |who: Identity| {
         let principal = Principal { who: Arc::new(who), ..Principal::anybody() };
@@ -277,8 +281,9 @@ fn a_call_says_on_whose_behalf_it_is() {
     assert!(refused.to_string().starts_with("nothing was started: your name holds a control character"));
 }
 
+/// A key needs an identified caller and 1 to 255 bytes.
 #[test]
-fn an_idempotency_key_needs_a_caller_and_a_size() {
+fn idempotency_key_needs_identified_caller() {
     let with = |identified, key: &str| {
         let request = Request {
             principal: Principal { owner: Owner::new("ann"), identified, ..Principal::anybody() },
@@ -293,8 +298,9 @@ fn an_idempotency_key_needs_a_caller_and_a_size() {
     assert!(with(false, "k").unwrap_err().contains("needs a caller who can be told from others"));
 }
 
+/// A structured result that does not fit, or is missing, is reported.
 #[test]
-fn results_are_held_against_the_output_schema() {
+fn results_are_checked_against_output_schema() {
     let catalog = catalog();
     let judge = |structured: Option<Value>| {
         let output = Output { structured, ..Output::default() };
@@ -309,8 +315,9 @@ fn results_are_held_against_the_output_schema() {
     assert_eq!(block_on(catalog.judge("plain", &Output::default())), Ok(()));
 }
 
+/// The pages are sorted by name, and the limits of slots that exist are known.
 #[test]
-fn tools_are_listed_by_name_and_limits_are_known() {
+fn tools_are_listed_by_name() {
     let catalog = catalog();
     let names = |after, limit| {
         catalog.page(after, limit, |_| true).into_iter().map(|tool| tool.name.clone()).collect::<Vec<_>>()

@@ -325,8 +325,9 @@ mod tests {
         }
     }
 
+    /// Only a list parameter may be given more than once.
     #[test]
-    fn a_list_can_be_given_in_parts_and_nothing_else() {
+    fn list_argument_can_be_repeated() {
         assert_eq!(
             read(&["env=staging", "services=a", "services=b,c"]).unwrap()["services"],
             json!(["a", "b", "c"])
@@ -336,8 +337,9 @@ mod tests {
         assert!(long[0].starts_with("services: ") && long[0].contains('3'), "{long:?}");
     }
 
+    /// The error repeats the argument and describes what would fit.
     #[test]
-    fn what_does_not_fit_is_told_with_what_would() {
+    fn invalid_argument_names_expected_value() {
         for (word, problem) in [
             ("replicas=three", "replicas=three: expected whole number from 1 to 10"),
             ("replicas=99", "replicas=99: expected whole number from 1 to 10"),
@@ -363,8 +365,9 @@ mod tests {
         assert!(none[0].starts_with("note=@none: it cannot be read: "), "{none:?}");
     }
 
+    /// All invalid and missing arguments are reported at once.
     #[test]
-    fn everything_that_is_wrong_is_told_at_once() {
+    fn argument_errors_are_reported_together() {
         let problems = read(&["replicas=0", "dry_run=maybe"]).unwrap_err();
         assert_eq!(problems.len(), 3);
         assert_eq!(problems[2], "env: missing; expected one of staging, production. Where to.");
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn words_stand_before_the_base() {
+    fn explicit_arguments_override_base() {
         let base = json!({"env": "staging", "replicas": 2, "extra": 1});
         let Value::Object(base) = base else { unreachable!() };
         let words = ["env=production".to_owned()];

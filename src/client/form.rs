@@ -174,8 +174,9 @@ mod tests {
         Form::read(&schema).fields[0].take(entry)
     }
 
+    /// Each type of field reads its value from one line of text.
     #[test]
-    fn every_kind_of_field_takes_what_it_asks_for() {
+    fn form_fields_accept_their_types() {
         let titled = json!({"type": "string", "oneOf": [
             {"const": "blue", "title": "Blue/green"}, {"const": "roll", "title": "Rolling"}]});
         let legacy = json!({"type": "string", "enum": ["eu", "us"], "enumNames": ["Europe", "America"]});
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn invalid_form_entry_is_explained() {
         for (schema, entry, problem) in [
             (json!({"type": "string"}), "", "an answer is needed here"),
             (
@@ -233,8 +234,9 @@ mod tests {
         }
     }
 
+    /// An empty entry of an optional field without a default leaves the field out.
     #[test]
-    fn an_empty_entry_is_the_default_or_leaves_the_field_out() {
+    fn empty_entry_uses_default() {
         assert_eq!(take(json!({"type": "integer", "default": 3}), true, ""), Ok(Some(json!(3))));
         assert_eq!(take(json!({"type": "integer"}), false, " "), Ok(None));
         let schema = json!({"type": "object", "properties": {"it": {

@@ -153,8 +153,9 @@ mod tests {
             .collect()
     }
 
+    /// The listing wraps to the width and shows types, choices and defaults.
     #[test]
-    fn tools_are_listed_with_what_they_take() {
+    fn tool_listing_shows_parameters() {
         let expected = "\
 pack - Pack a folder
     Packs a folder into an archive. Asks first if it is
@@ -168,8 +169,9 @@ ping
         assert_eq!(listing(&tools(), 60), expected);
     }
 
+    /// Without a near name, the error points at `taskbridge call --list`.
     #[test]
-    fn a_tool_that_is_not_there_is_told_with_the_nearest() {
+    fn unknown_tool_suggests_nearest_name() {
         let problem = find(&tools(), "pakc").unwrap_err();
         assert_eq!(problem, "there is no tool \"pakc\" on this server; did you mean pack?");
         let problem = find(&tools(), "deploy").unwrap_err();

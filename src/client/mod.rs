@@ -210,8 +210,9 @@ fn complain(text: &str) {
 mod tests {
     use super::*;
 
+    /// The URL of a server alone gets the path `/mcp`, and credentials in it are not repeated.
     #[test]
-    fn an_endpoint_is_named_in_full_or_by_its_server() {
+    fn endpoint_url_gets_default_path() {
         let url = |text: &str| endpoint(text).map(|url| url.to_string()).map_err(|failure| failure.message);
         assert_eq!(url("http://127.0.0.1:8808").unwrap(), "http://127.0.0.1:8808/mcp");
         assert_eq!(url("https://bridge.example/tasks").unwrap(), "https://bridge.example/tasks");

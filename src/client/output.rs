@@ -133,8 +133,9 @@ fn in_units(bytes: u64) -> String {
 mod tests {
     use super::*;
 
+    /// The text blocks are printed, and images, links and files are listed beside them.
     #[test]
-    fn text_is_the_result_and_the_rest_is_told_beside_it() {
+    fn result_text_precedes_other_content() {
         let result = json!({
             "content": [
                 {"type": "text", "text": "done"},
@@ -150,8 +151,9 @@ mod tests {
         assert_eq!(shown(&result), expected);
     }
 
+    /// Structured data is printed if there is no text, or if the text is the same JSON.
     #[test]
-    fn data_is_shown_where_there_is_no_other_text() {
+    fn structured_result_shown_without_text() {
         let expected = "{\n  \"a\": 1\n}\n";
         for result in [
             json!({"content": [], "structuredContent": {"a": 1}}),

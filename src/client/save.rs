@@ -136,8 +136,9 @@ fn ending(mime_type: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Absolute names and parent folders are reduced to a path below the folder.
     #[test]
-    fn a_name_never_leads_out_of_the_folder() {
+    fn saved_name_stays_in_folder() {
         for (name, inside) in [
             ("a.txt", "a.txt"),
             ("reports/a.txt", "reports/a.txt"),
@@ -150,8 +151,9 @@ mod tests {
         }
     }
 
+    /// A file never overwrites one of the same call, and a link is replaced and not followed.
     #[test]
-    fn files_are_written_whole_and_a_link_is_not_followed() {
+    fn save_writes_whole_files_only() {
         let place = tempfile::tempdir().unwrap();
         let (folder, outside) = (place.path().join("in"), place.path().join("out"));
         fs::create_dir_all(&outside).unwrap();

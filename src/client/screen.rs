@@ -181,8 +181,9 @@ pub(super) fn write_line(line: &str) {
 mod tests {
     use super::*;
 
+    /// Progress without a total is shown as a number.
     #[test]
-    fn a_plain_line_says_how_far_it_is() {
+    fn progress_line_shows_percentage() {
         let line = |message: Option<&str>, progress| {
             in_line(&Standing { message: message.map(str::to_owned), progress })
         };

@@ -268,8 +268,9 @@ mod tests {
         Shape::of(&schema).words()
     }
 
+    /// Each type, range and choice of a parameter has a short description.
     #[test]
-    fn what_fits_is_said_in_a_few_words() {
+    fn schema_is_described_in_brief() {
         for (schema, expected) in [
             (json!({"type": "integer", "minimum": 1, "maximum": 10}), "whole number from 1 to 10"),
             (json!({"type": "number", "minimum": 0.5}), "number of at least 0.5"),
@@ -298,8 +299,9 @@ mod tests {
         }
     }
 
+    /// A schema with `content` is recognized as a file.
     #[test]
-    fn a_file_is_known_by_its_content() {
+    fn file_parameter_is_described_as_file() {
         let content = json!({"type": "object", "required": ["content"], "properties": {
             "content": {"type": "string"}, "encoding": {"enum": ["text", "base64"]}, "name": {"type": "string"}}});
         let uri = json!({"type": "object", "required": ["uri"], "properties": {"uri": {"type": "string"}}});
@@ -308,8 +310,9 @@ mod tests {
         assert_eq!(words(uri), "JSON object");
     }
 
+    /// A schema that refers to itself is described as any value.
     #[test]
-    fn a_schema_that_refers_to_itself_is_described_all_the_same() {
+    fn recursive_schema_is_described() {
         assert_eq!(words(json!({"$ref": "#"})), "anything");
         assert_eq!(words(json!({"anyOf": [{"$ref": "#"}]})), "anything");
     }

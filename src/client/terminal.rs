@@ -91,8 +91,9 @@ pub(super) fn harmless(words: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Control characters in text from a server become spaces.
     #[test]
-    fn words_from_elsewhere_cannot_steer_the_terminal() {
+    fn server_text_cannot_steer_terminal() {
         assert_eq!(harmless("a\u{1b}[2Jb\rc\nd\u{202E}e\u{9b}f"), "a [2Jb c\nd e f");
     }
 }

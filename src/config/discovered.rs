@@ -224,8 +224,9 @@ mod tests {
         }
     }
 
+    /// The backend's access rules apply, and the engine cannot set any.
     #[test]
-    fn an_offered_tool_is_read_as_if_it_stood_in_the_file() {
+    fn discovered_tool_is_read_like_configured() {
         let (registry, rules) = (adapters::all(), rules());
         let (definition, slots) =
             rules.read(&registry, "sim", &tool(json!({"max_runtime": "1h", "backend": "other", "access": {"call": {"everybody": true}, "see": {"x": 1}}}))).unwrap();
@@ -241,8 +242,9 @@ mod tests {
         );
     }
 
+    /// The message names the backend and the field that is wrong.
     #[test]
-    fn what_is_wrong_with_one_names_the_backend_and_the_field() {
+    fn discovered_tool_error_names_field() {
         let (registry, rules) = (adapters::all(), rules());
         let wrong = |tool: DiscoveredTool| rules.read(&registry, "sim", &tool).unwrap_err().to_string();
         let text = wrong(tool(json!({"max_runtim": "1h"})));

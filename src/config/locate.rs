@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_places_are_tried_in_order() {
+    fn config_locations_are_tried_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
         let mut environment = Environment { config_home: Some(home.clone()), ..Environment::default() };

@@ -173,8 +173,9 @@ mod tests {
         Parts::of(config.as_object().unwrap(), &files)
     }
 
+    /// The text names the changed parts and contains no values.
     #[test]
-    fn says_which_parts_differ_and_never_what_they_hold() {
+    fn config_differences_hide_values() {
         let old = json!({
             "server": {"listen": "127.0.0.1:1", "page_size": 5},
             "tools": {"a": {"x": 1}, "ab": {"x": 1}, "gone": {}, "file": {"input_schema": "s.json"}},

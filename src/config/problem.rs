@@ -78,8 +78,9 @@ pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
 mod tests {
     use super::*;
 
+    /// A misspelled field suggests a known one only if they are similar.
     #[test]
-    fn suggests_what_is_near_and_nothing_else() {
+    fn field_suggestion_must_be_near() {
         assert_eq!(nearest("lisen", ["listen", "allowed_hosts"]), Some("listen"));
         assert_eq!(nearest("Listne", ["listen"]), Some("listen"));
         assert_eq!(nearest("port", ["listen", "page_size"]), None);

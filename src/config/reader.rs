@@ -225,8 +225,9 @@ mod tests {
         reader.finish(clean).map_or_else(|problems| problems.to_string(), |clean| clean.to_string())
     }
 
+    /// An invalid field does not hide the errors after it.
     #[test]
-    fn one_fault_does_not_hide_the_next() {
+    fn config_errors_are_reported_together() {
         assert_eq!(
             problems(
                 "[part]\nsize = \"x\"\nnames = [\"a\", 2]\nsiez = 1\ncolour = 2\n[part.inner.a]\non = 1\n\

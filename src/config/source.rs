@@ -204,8 +204,9 @@ mod tests {
         }
     }
 
+    /// Syntax errors and unsupported numbers are reported with lines or fields.
     #[test]
-    fn all_that_is_not_toml_is_told_with_its_line() {
+    fn toml_errors_name_their_lines() {
         let problems = Source::parse(Path::new("x.toml"), "a = \nb = 1\nc = nope\n").err().unwrap();
         let lines: Vec<_> = problems.0.iter().map(|problem| problem.line).collect();
         assert_eq!(lines, [Some(1), Some(3)]);

@@ -70,8 +70,9 @@ mod tests {
 
     use super::*;
 
+    /// A write, a replacement or a link to another file counts as a change.
     #[test]
-    fn a_file_is_another_when_it_was_written_or_replaced_or_a_link_leads_elsewhere() {
+    fn file_change_is_detected() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         for version in ["one", "two"] {

@@ -37,8 +37,9 @@ fn with_tool(rest: &str) -> String {
     with_backend(&format!("[tools.t]\nbackend = \"here\"\ntarget = {{}}\n{rest}"))
 }
 
+/// A secret can be a text, a file or a variable, and errors name only its field.
 #[test]
-fn secrets_of_backends_are_found_and_never_shown() {
+fn backend_secrets_are_never_shown() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("hook"), "hunter2\n").unwrap();
     std::fs::write(folder.path().join("nothing"), "\n").unwrap();
@@ -73,8 +74,9 @@ fn secrets_of_backends_are_found_and_never_shown() {
     }
 }
 
+/// An error about one member of a table of secrets names that member.
 #[test]
-fn a_table_of_secrets_is_found_member_by_member() {
+fn secret_tables_are_read_per_member() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("bob.token"), "hunter2\n").unwrap();
     let registry = taskbridge_sdk::Registry::new().with::<taskbridge_github_actions::GithubActions>();
@@ -97,7 +99,7 @@ fn a_table_of_secrets_is_found_member_by_member() {
 }
 
 #[test]
-fn an_empty_config_is_a_config() {
+fn empty_config_gets_defaults() {
     let config = read("").unwrap();
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:8808");
     assert_eq!(config.store.database.to_string(), "/state/taskbridge/taskbridge.db");
@@ -106,14 +108,15 @@ fn an_empty_config_is_a_config() {
 }
 
 #[test]
-fn relative_paths_start_at_the_config_file() {
+fn relative_paths_start_at_config_file() {
     let config = read("[store]\npath = \"db/x.db\"\n").unwrap();
     assert_eq!(config.store.database.to_string(), "/etc/bridge/db/x.db");
     assert_eq!(config.store.backends_dir, Path::new("/etc/bridge/db/backends"));
 }
 
+/// The address of a store is shown without its password.
 #[test]
-fn a_postgresql_store_is_named_by_its_address() {
+fn postgres_store_shows_address_only() {
     let config = read(
         "[store]\nkind = \"postgres\"\nurl = \"postgres://me:hunter2@db.example.com/tasks\"\nschema = \"bridge\"\n",
     )
@@ -124,7 +127,7 @@ fn a_postgresql_store_is_named_by_its_address() {
 }
 
 #[test]
-fn what_is_wrong_with_a_store_is_told_without_its_secrets() {
+fn store_config_error_hides_secrets() {
     let wrong = |store: &str| read(&format!("[store]\n{store}")).unwrap_err().to_string();
     let url = "kind = \"postgres\"\nurl = \"postgres://me:hunter2@db/tasks\"";
     for (store, words) in [
@@ -152,7 +155,7 @@ fn what_is_wrong_with_a_store_is_told_without_its_secrets() {
 }
 
 #[test]
-fn what_is_wrong_with_a_key_is_told_without_it() {
+fn seal_key_error_hides_key() {
     let (one, other) = ("0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210");
     let config = read(&format!("[seal]\nkeys = [\"{one}\", {{ from = \"store\" }}, \"{other}\"]\n")).unwrap();
     assert_eq!(config.seal, [Key::of(one), Key::Own, Key::of(other)]);
@@ -332,8 +335,9 @@ fn deep_message_limit_is_capped() {
     );
 }
 
+/// All errors of a config are reported at once, sorted by line.
 #[test]
-fn every_mistake_is_told_at_once_in_the_order_of_lines() {
+fn config_errors_follow_line_order() {
     let text = words(
         "[server]\nlisen = \"x\"\npage_size = 0\n[store]\nkind = \"x\"\n[backends.a]\nkind = \"x\"\n\
          [tools.t]\nbackend = \"b\"\ntarget = {}\ntask_support = \"x\"\n[tolls]\n",
@@ -355,7 +359,7 @@ fn every_mistake_is_told_at_once_in_the_order_of_lines() {
 }
 
 #[test]
-fn the_short_form_becomes_a_schema() {
+fn parameters_table_becomes_input_schema() {
     let config = read(
         "[backends.here]\nkind = \"sim\"\n[tools.t]\nbackend = \"here\"\ntarget = {}\n[tools.t.parameters]\n\
          path = { type = \"string\", description = \"Where.\", min_length = 1, pattern = \"^/\" }\n\
@@ -388,8 +392,9 @@ fn the_short_form_becomes_a_schema() {
     assert_eq!(tool.files["doc"].max_bytes, 10);
 }
 
+/// An address that other machines can reach needs auth, also if it comes from the command line.
 #[test]
-fn another_address_needs_auth_also_when_it_comes_from_the_command_line() {
+fn command_line_address_needs_auth() {
     let mut config = read("").unwrap();
     assert!(config.listen_on("0.0.0.0:1".parse().unwrap()).unwrap_err().contains("other machines can reach"));
     assert_eq!(config.listen_on("[::1]:1".parse().unwrap()), Ok(()));
@@ -400,8 +405,9 @@ fn another_address_needs_auth_also_when_it_comes_from_the_command_line() {
     assert_eq!(config.listen_on("0.0.0.0:1".parse().unwrap()), Ok(()));
 }
 
+/// Missing files are tracked too. A changed file changes the part of the config that refers to it.
 #[test]
-fn the_files_that_a_config_refers_to_are_known() {
+fn config_tracks_referenced_files() {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in
         [("in.json", "{\"type\": \"object\"}"), ("a.md", "# A"), ("p.md", "{{ x }}"), ("c.png", "png")]

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn no_word_of_a_parser_remains() {
+    fn parser_terms_are_never_shown() {
         for (message, _) in TOML {
             let words = of_toml(&format!("{message}, expected `x`"));
             assert!(!words.contains("expected") && words.contains([':', '=']), "{words}");

@@ -300,8 +300,9 @@ mod tests {
         })
     }
 
+    /// A tool that may answer with a task handle publishes a schema for both.
     #[test]
-    fn a_tool_that_can_answer_with_a_handle_publishes_either() {
+    fn optional_task_schema_includes_handle() {
         let schema = output_schema(&tree(), TaskSupport::Optional);
         assert_eq!(schema["type"], "object");
         assert_eq!(schema["$schema"], tree()["$schema"]);
@@ -311,13 +312,15 @@ mod tests {
         assert!(!fits(&schema, &json!({"task_id": "x", "status": "resting"})));
     }
 
+    /// A tool that only runs as a task publishes the schema that it declares.
     #[test]
-    fn a_tool_that_runs_only_as_a_task_publishes_what_it_declares() {
+    fn required_task_schema_is_unchanged() {
         assert_eq!(output_schema(&tree(), TaskSupport::Required), tree());
     }
 
+    /// References move with the schema; `const`, `enum`, `default` and `examples` do not change.
     #[test]
-    fn values_in_a_schema_do_not_move() {
+    fn schema_values_are_not_rewritten() {
         let value = json!({"$ref": "#/kept"});
         let declared = json!({
             "type": "object",
@@ -333,8 +336,9 @@ mod tests {
         assert_eq!(moved["default"]["$ref"], "#/anyOf/0/$defs/n");
     }
 
+    /// The published schema describes the `result` member that such values get.
     #[test]
-    fn results_that_are_no_objects_are_described_as_they_go_out() {
+    fn non_object_results_are_wrapped() {
         let list =
             json!({"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}});
         for support in [TaskSupport::Required, TaskSupport::Optional] {

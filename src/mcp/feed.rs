@@ -143,8 +143,9 @@ mod tests {
     use super::super::whose::Whose;
     use super::*;
 
+    /// A sender waits for free space, and no message is lost.
     #[tokio::test]
-    async fn a_sender_waits_for_room_and_loses_nothing() {
+    async fn full_message_sink_delays_sender() {
         let part = Part { room: Room::default(), whose: Whose::named("ann"), most: 0 };
         let feed = Feed::new(part);
         let sent = async {

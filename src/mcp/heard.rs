@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_told_once() {
+    fn task_notes_are_sent_once() {
         let mut task = row_of(&TaskId::from_wire("t"), "s");
         let (mut heard, mut late) = (Heard::since(at(0)), Heard::since(at(15)));
         assert!(!heard.is_behind(&task));

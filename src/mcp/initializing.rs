@@ -65,8 +65,9 @@ mod tests {
     use crate::mcp::session::Abilities;
     use crate::tasks::task::Owner;
 
+    /// A session counts as initialized after its notification or a minute; their number is bounded.
     #[test]
-    fn session_is_ready_when_said_or_after_a_minute() {
+    fn session_is_ready_after_timeout() {
         let sessions = Initializing::default();
         let at = |seconds: i64| Timestamp::from_millis(seconds * 1000);
         let session = |nonce: &str, elicitation_form| {

@@ -103,8 +103,9 @@ mod tests {
 
     use super::*;
 
+    /// The limit applies to the compact form of the arguments, however they are written.
     #[test]
-    fn arguments_are_held_against_their_limit_however_they_are_written() {
+    fn argument_limit_ignores_whitespace() {
         let limits = Limits { max_argument_bytes: 100, ..Limits::default() };
         let call = |arguments: Value| json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "x", "arguments": arguments}});
         let fits = call(json!({"a": "x".repeat(100 - 8)}));

@@ -243,8 +243,9 @@ mod tests {
         open.over().now_or_never() == Some(Over::Unwanted)
     }
 
+    /// A stream that is resumed by its name ends the connection that served it.
     #[test]
-    fn a_stream_that_is_taken_up_again_ends_the_one_before() {
+    fn resumed_stream_ends_previous_one() {
         let live = Live::default();
         let mut first = open(&live, "a", None, None);
         first.name("s");
@@ -260,8 +261,9 @@ mod tests {
         assert!(is_over(&third) && is_over(&other));
     }
 
+    /// A cancelled request id ends the wait of that session only.
     #[test]
-    fn cancels_the_wait_of_that_session_only() {
+    fn cancel_ends_only_own_session() {
         let live = Live::default();
         let id = Id::Integer(1);
         let (mine, theirs) = (open(&live, "a", Some(&id), None), open(&live, "b", Some(&id), None));
@@ -274,8 +276,9 @@ mod tests {
         live.cancel("b", &id);
     }
 
+    /// Messages of other replicas end the named requests and streams, and not newer ones with the same id.
     #[test]
-    fn what_was_said_elsewhere_ends_what_it_was_said_of() {
+    fn cross_replica_messages_end_their_streams() {
         let live = Live::default();
         let [one, two] = [1, 2].map(Id::Integer);
         let (first, second) = (open(&live, "a", Some(&one), None), open(&live, "a", Some(&two), None));
@@ -307,8 +310,9 @@ mod tests {
         assert!(!live.was_cancelled("0") && live.was_cancelled("1") && live.was_cancelled("1024"));
     }
 
+    /// Of two requests with one id, a cancellation ends the later one.
     #[test]
-    fn of_two_requests_with_one_id_the_later_can_be_cancelled() {
+    fn cancel_reaches_later_duplicate_request() {
         let live = Live::default();
         let id = Id::Text("x".to_owned());
         let (first, second) = (open(&live, "a", Some(&id), None), open(&live, "a", Some(&id), None));
@@ -320,8 +324,9 @@ mod tests {
         assert!(is_over(&third));
     }
 
+    /// All open streams and requests of a session end with it.
     #[test]
-    fn a_session_that_ends_closes_all_that_is_open_in_it() {
+    fn ended_session_closes_its_streams() {
         let live = Live::default();
         let (listens, waits) = (open(&live, "a", None, None), open(&live, "a", Some(&Id::Integer(1)), None));
         let other = open(&live, "b", None, None);

@@ -276,8 +276,9 @@ mod tests {
         }
     }
 
+    /// A reload that changes no list keeps the edition, and open calls keep their tool.
     #[test]
-    fn an_edition_is_another_when_a_list_is() {
+    fn edition_changes_with_tool_list() {
         let offers = Offers::new(Arc::new(Current::new(catalog("runs"))), settings(25));
         let mut editions = offers.editions();
         let first = *editions.borrow_and_update();

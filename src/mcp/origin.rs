@@ -112,8 +112,9 @@ mod tests {
         .unwrap()
     }
 
+    /// Loopback origins and configured ones are accepted.
     #[test]
-    fn lets_in_this_machine_and_the_configured_origins() {
+    fn origin_must_be_local_or_configured() {
         let doors = doors("127.0.0.1");
         for origin in [
             "http://localhost",
@@ -149,8 +150,9 @@ mod tests {
         assert!(with("null").unwrap().lets_in("null"));
     }
 
+    /// On a public address without configured names, any host is accepted.
     #[test]
-    fn answers_to_its_own_names_and_to_those_that_are_said() {
+    fn host_must_be_own_or_configured() {
         let local = doors("::1");
         for host in
             ["localhost:8808", "LOCALHOST", "127.0.0.1:1", "[::1]", "[::1]:2", "tasks.internal:5", "other:99"]

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_an_answer() {
+    fn answer_parameters_are_read() {
         let content = json!({"name": "ana"}).as_object().unwrap().clone();
         let form = Ask::Form(json!({}));
         let accepted = answer(&form, &json!({"action": "accept", "content": {"name": "ana"}}));

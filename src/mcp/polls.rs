@@ -68,8 +68,9 @@ impl Polls {
 mod tests {
     use super::*;
 
+    /// Each caller gets a number of polls per second, a few more are delayed, and the rest is refused.
     #[test]
-    fn answers_so_many_a_second_of_each_caller_holds_some_and_refuses_the_rest() {
+    fn poll_rate_delays_then_refuses() {
         let polls = Polls::held_for(Duration::from_secs(2));
         let start = Instant::now();
         let turn = |caller, at| polls.turn(Whose::named(caller), 2, start + Duration::from_millis(at));
@@ -87,8 +88,9 @@ mod tests {
         assert_eq!(polls.used.lock().len(), 1, "silent callers are forgotten");
     }
 
+    /// Over a minute, a caller that polls all the time stays within the rate.
     #[test]
-    fn in_the_long_run_it_is_no_more_than_one_may_make() {
+    fn poll_rate_holds_over_time() {
         let polls = Polls::held_for(Duration::from_secs(4));
         let start = Instant::now();
         let ask = |ms| polls.turn(Whose::named("ann"), 100, start + Duration::from_millis(ms));

@@ -47,8 +47,9 @@ impl Rates {
 mod tests {
     use super::*;
 
+    /// A burst is allowed, then one request per interval. Refused requests do not count.
     #[test]
-    fn so_many_may_come_at_once_and_then_one_after_the_other() {
+    fn rate_limit_allows_burst_per_caller() {
         let rates = Rates::within(Duration::from_secs(60));
         let start = Instant::now();
         let take = |caller, at| rates.take(Whose::named(caller), 6, start + Duration::from_secs(at));

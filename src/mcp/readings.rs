@@ -62,8 +62,9 @@ mod tests {
     use super::*;
     use crate::tasks::task::Owner;
 
+    /// A caller has two reads at a time, and all callers together have four.
     #[test]
-    fn one_caller_has_two_turns_and_others_have_theirs_meanwhile() {
+    fn artifact_reads_are_limited_per_caller() {
         let readings = Readings::default();
         let of = |name: &str| Principal { owner: Owner::new(name), ..Principal::single_user() };
         let turn = |name: &str| readings.turn(&of(name)).now_or_never();

@@ -313,8 +313,9 @@ fn parse(uri: &str) -> Option<(TaskId, Part)> {
 mod tests {
     use super::*;
 
+    /// The URI of a log or an artifact leads back to its task and name.
     #[test]
-    fn addresses_lead_back_to_what_they_were_made_of() {
+    fn resource_uris_round_trip() {
         let id = TaskId::from_bytes([3; 20]);
         assert_eq!(parse(&log_uri(&id)), Some((id.clone(), Part::Log)));
         for name in ["a.txt", "reports/März 50%.csv", "x?y#z", "..", "a//b"] {

@@ -113,8 +113,9 @@ impl Drop for Spot {
 mod tests {
     use super::*;
 
+    /// A caller gets a quarter of the budget or one item of any size, and all callers share the rest.
     #[test]
-    fn somebody_has_a_quarter_of_the_room_and_all_together_have_no_more_than_there_is() {
+    fn memory_budget_is_shared_fairly() {
         let room = Room::default();
         let take = |name: &str, bytes| room.take(Whose::named(name), bytes, 400);
         let ann = [take("ann", 60).unwrap(), take("ann", 40).unwrap()];

@@ -272,8 +272,9 @@ mod tests {
     use crate::clock::System;
     use crate::seal::Key;
 
+    /// A form, a URL, sampling and roots are each asked only of a client that declared it.
     #[test]
-    fn a_client_is_asked_for_what_it_declared() {
+    fn client_is_asked_within_capabilities() {
         let sampling = |more: Value| {
             let mut request = json!({"messages": [{"role": "user", "content": {}}], "maxTokens": 1});
             request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -327,8 +328,9 @@ mod tests {
         }
     }
 
+    /// A question becomes a task of the client only for request types that the client declared.
     #[test]
-    fn a_client_makes_tasks_of_what_it_declared() {
+    fn client_tasks_follow_declared_requests() {
         let requests =
             |requests: Value| json!({"elicitation": {}, "sampling": {}, "tasks": {"requests": requests}});
         let asks = [
@@ -352,8 +354,9 @@ mod tests {
         assert!(Abilities::declared(&json!({"tasks": {"cancel": {}}})).cancels_tasks);
     }
 
+    /// The cache of opened sessions is bounded, and follows expiry and key changes.
     #[test]
-    fn a_remembered_session_expires_like_any_other() {
+    fn cached_session_still_expires() {
         let seal = Seal::new(&[1; 32], System::entropy());
         let (issued, expires) = (Timestamp::from_millis(0), Timestamp::from_millis(10));
         let session = Session {

@@ -297,8 +297,9 @@ mod tests {
     use super::*;
     use futures_util::FutureExt as _;
 
+    /// When the newest stream closes, the next newest one sends the messages.
     #[test]
-    fn the_newest_stream_speaks_and_the_next_newest_after_it() {
+    fn newest_stream_is_elected() {
         let speakers = Speakers::default();
         let now = Timestamp::from_millis(0);
         let lists = Edition::default();
@@ -318,8 +319,9 @@ mod tests {
         assert!(speakers.floors.lock().is_empty());
     }
 
+    /// A newer stream of another replica sends the messages until it is closed.
     #[test]
-    fn a_newer_stream_of_another_process_speaks_until_it_is_gone() {
+    fn newer_remote_stream_is_elected() {
         let speakers = Speakers::default();
         let enter = |n| speakers.enter("s", n, Timestamp::from_millis(0), Edition::default());
         // They may arrive in another order than they were numbered.
@@ -333,8 +335,10 @@ mod tests {
         assert!(first.speaks());
     }
 
+    /// After a handover, an older stream continues where the newer one stopped, and a newest one repeats the
+    /// state.
     #[test]
-    fn an_older_stream_goes_on_from_what_a_newer_one_elsewhere_told_and_a_newest_tells_anew() {
+    fn older_stream_resumes_newer_stream_state() {
         let now = Timestamp::from_millis(1_000);
         let elsewhere = Speakers::default().enter("s", 2, now, Edition::default());
         let [going, over] = ["going", "over"].map(TaskId::from_wire);

@@ -84,15 +84,17 @@ mod tests {
     use super::*;
     use crate::clock::System;
 
+    /// The first event has a retry time and no data.
     #[test]
-    fn an_event_is_a_few_lines_and_an_empty_one() {
+    fn sse_event_has_fields_and_blank() {
         assert_eq!(message(Some("7"), b"{}"), "event: message\nid: 7\ndata: {}\n\n");
         assert_eq!(message(None, b"{}"), "event: message\ndata: {}\n\n");
         assert_eq!(priming("7", 5), "id: 7\nretry: 5\ndata:\n\n");
     }
 
+    /// Event ids are unique, printable, and do not open in another session or with another key.
     #[test]
-    fn an_event_id_is_unique_and_opens_in_its_session_only() {
+    fn event_id_opens_only_its_session() {
         let seal = Seal::new(&[1; 32], System::entropy());
         let mut place = Place::start("mine", Resume::Listen { lists: None }, &System);
         let ids: HashSet<String> = (0..100).map(|_| place.advance(&seal)).collect();

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn message_is_not_repeated() {
+    fn error_message_is_not_repeated() {
         let output = Output::text("The job failed: out of memory [FAILED].\nRaise `memory`.");
         for (message, is_said) in [
             ("the job failed: out of memory. Raise `memory`.", true),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn cancellation_is_said_once() {
+    fn cancellation_message_is_not_repeated() {
         let said = |text: &str, message| cancelled(&Output::text(text), message, "It ended.");
         assert_eq!(said("", "cancelled by request"), "Cancelled by request. It ended.");
         let restarted = "cancelled by ann, who restarted the node";

@@ -243,8 +243,9 @@ fn known_method(method: &str) -> &'static str {
 mod tests {
     use super::*;
 
+    /// Unknown methods and verbs become `other`, and so do tools beyond the limit.
     #[test]
-    fn what_a_caller_makes_up_is_no_label() {
+    fn metrics_labels_are_bounded() {
         let metrics = Arc::new(Metrics::default());
         for n in 0..1_000 {
             metrics.request(&format!("made/up{n}")).answered(false);
@@ -265,8 +266,9 @@ mod tests {
         assert!(!text.contains("made/up") && !text.contains("VERB"));
     }
 
+    /// The gauge falls when a stream closes.
     #[test]
-    fn a_stream_is_counted_while_it_is_open() {
+    fn open_streams_are_counted() {
         let metrics = Arc::new(Metrics::default());
         let (one, two) = (metrics.stream(true), metrics.stream(true));
         assert!(metrics.text().contains("taskbridge_streams_open{kind=\"listening\"} 2\n"));

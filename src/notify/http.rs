@@ -100,8 +100,9 @@ fn pause(text: &str, now: Timestamp) -> Option<Duration> {
 mod tests {
     use super::*;
 
+    /// A date in the past means no delay.
     #[test]
-    fn a_pause_is_told_in_seconds_or_as_a_date() {
+    fn retry_after_reads_seconds_or_date() {
         // 2015-10-21T07:28:00Z.
         let now = Timestamp::from_millis(1_445_412_480_000);
         assert_eq!(pause(" 120 ", now), Some(Duration::from_secs(120)));

@@ -67,16 +67,18 @@ mod tests {
     /// The example of the scheme's own libraries.
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
+    /// The signature equals the example of the Standard Webhooks libraries.
     #[test]
-    fn signs_as_the_schemes_own_libraries_do() {
+    fn webhook_signature_matches_reference() {
         let key = Key::of(SECRET).unwrap();
         let signed =
             header(&[key], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, br#"{"test": 2432232314}"#);
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 
+    /// During a key rotation, the header has one signature per key.
     #[test]
-    fn there_is_a_signature_for_each_key_while_they_change() {
+    fn each_webhook_key_adds_signature() {
         let other = format!("{PREFIX}{}", STANDARD.encode([7; 32]));
         let keys = [Key::of(SECRET).unwrap(), Key::of(&other).unwrap()];
         let both = header(&keys, "m", 1, b"{}");
@@ -85,8 +87,9 @@ mod tests {
         assert_ne!(each[0], each[1]);
     }
 
+    /// The error states the expected form and does not repeat the text.
     #[test]
-    fn a_text_that_is_no_secret_is_refused_and_not_repeated() {
+    fn invalid_webhook_secret_is_not_shown() {
         for wrong in
             ["", "hunter2", "whsec_", "whsec_!!!", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
         {

@@ -56,15 +56,17 @@ mod tests {
         PACE.next_look(Duration::from_millis(age_ms), typical, &JobHandle::new("x")).as_millis()
     }
 
+    /// A new job is polled quickly, and an old one rarely.
     #[test]
-    fn a_new_job_is_looked_at_quickly_and_an_old_one_rarely() {
+    fn poll_interval_grows_with_age() {
         assert!(look(0, None) <= 55);
         assert!((900..=1100).contains(&look(10_000, None)));
         assert!(look(86_400_000, None) <= 33_000);
     }
 
+    /// In the middle of its usual runtime a job is polled less often than near its end.
     #[test]
-    fn a_job_that_usually_takes_long_is_left_alone_in_the_middle() {
+    fn poll_interval_follows_usual_runtime() {
         assert!(look(20_000, Some(60_000)) > 15_000, "a third of the way: wait for half of what is left");
         assert!(look(58_000, Some(60_000)) < 6_700, "near its usual end it is looked at more often");
     }

@@ -195,8 +195,9 @@ mod tests {
         streams.with(&StreamNote::Opened { taken_up: None, listens: Some(at(until)), now: at(now) })
     }
 
+    /// The newest stream with a valid lease is elected. A renewal makes an expired one count again.
     #[test]
-    fn the_newest_that_is_open_speaks_and_the_next_newest_after_it() {
+    fn stream_election_respects_leases() {
         let streams = listens(listens(Streams::default(), 1, 10), 1, 20);
         assert_eq!((streams.speaker(at(5)), streams.others_listen(2, at(5))), (2, true));
         assert_eq!(streams.clone().with(&StreamNote::Closed(2)).speaker(at(5)), 1);
@@ -208,8 +209,9 @@ mod tests {
         assert_eq!((third.speaker(at(30)), third.newest()), (30, 30));
     }
 
+    /// Only the newest cancelled requests and resumed streams are remembered.
     #[test]
-    fn what_is_remembered_is_bounded_and_the_newest() {
+    fn stream_memory_is_bounded() {
         let mut streams = Streams::default();
         for n in 0..2 * MOST {
             let request = n.to_string();

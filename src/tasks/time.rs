@@ -380,8 +380,9 @@ mod tests {
         tokio::time::sleep(seconds * SECOND).await;
     }
 
+    /// The clock continues on its own during an outage of the store, and is adjusted by its readings.
     #[tokio::test(start_paused = true)]
-    async fn it_goes_on_by_itself_and_follows_the_store() {
+    async fn store_time_advances_between_readings() {
         let began = began();
         let store = Arc::new(Answers::default());
         *store.time.lock() = (Some(began), Duration::ZERO);

@@ -236,8 +236,9 @@ mod tests {
     use super::*;
     use crate::tasks::machine::tests::row_of;
 
+    /// A session that was behind gets one notice that it missed changes.
     #[tokio::test]
-    async fn a_session_hears_of_its_tasks_and_of_nothing_else() {
+    async fn session_watch_sees_own_tasks_only() {
         let watch = Watch::default();
         let mut changes = watch.changes("s");
         assert!(changes.next().now_or_never().is_none());
@@ -258,8 +259,9 @@ mod tests {
         assert!(watch.topics.lock().sessions.is_empty());
     }
 
+    /// Only the watchers of a task are woken, and a released one is not.
     #[tokio::test]
-    async fn who_follows_a_task_hears_of_it_until_it_lets_go() {
+    async fn task_watch_ends_when_released() {
         let watch = Watch::default();
         let [one, two] = ["one", "two"].map(TaskId::from_wire);
         let mut changes = watch.follow([one.clone(), two.clone()]);

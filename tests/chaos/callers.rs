@@ -1,6 +1,6 @@
-//! The clients. Each sends every request to the next replica in turn, as a load balancer does that knows nothing of them, and
-//! sends it again, elsewhere, when a connection breaks, an answer does not come, or the server says that it cannot now: a call
-//! under the idempotency key that it had. Any other answer that is not the expected one fails the run.
+//! The clients. Each sends every request to the next replica in turn, like a load balancer without affinity.
+//! It repeats the request at another replica after a lost connection, a timeout, or a temporary error of the
+//! server. A repeated call has the same idempotency key. Any other unexpected response fails the run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,32 +15,32 @@ use super::plan::{Ending, Manner, Plan, Speaker};
 use super::world::World;
 use crate::support::{Client, Fault, Modern, Random, text};
 
-/// How long an answer may take that should come at once, until a client gives the connection up.
+/// Timeout of a response that should arrive at once. The client then drops the connection.
 const PROMPT: Duration = Duration::from_secs(10);
 
-/// The same of an answer that is waited for.
+/// Timeout of a response that waits for the job.
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// How long what is owed may take when nothing breaks any more.
+/// Time limit for pending work once nothing breaks any more.
 pub(super) const REST: Duration = Duration::from_secs(120);
 
-/// From one poll to the next.
+/// Polling interval.
 const POLL: Duration = Duration::from_millis(200);
 
-/// A call that came to its end.
+/// A finished call.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
     pub(super) plan: Plan,
-    /// Its task, if the client was told of one.
+    /// Its task, if the client received one.
     pub(super) task: Option<String>,
     pub(super) ending: Ending,
-    /// How long it took beyond the length of its job.
+    /// The duration of the call beyond its job's.
     pub(super) overhead: Duration,
-    /// The phase in which it began and ended, if that is one.
+    /// The phase of the call, if it is measured.
     pub(super) phase: Option<Phase>,
 }
 
-/// Makes all calls and follows each to its end, and one call more that runs beside all others.
+/// Makes all calls and follows each to its end. One extra call runs alongside them.
 pub(super) async fn call_all(world: &Arc<World>, load: &Load) -> Vec<Done> {
     let first = Caller::first(world).await;
     let companion = first.another(load.seed).await;
@@ -66,7 +66,8 @@ pub(super) async fn call_all(world: &Arc<World>, load: &Load) -> Vec<Done> {
     while let Some(more) = callers.next().await {
         done.extend(more);
     }
-    // Jobs over which the adapter panics are given up only beside one for which it answers, cancelled ones too.
+    // The server only gives up on a job whose polls make the adapter panic (even a cancelled one) while
+    // polls of another job succeed.
     let until = Instant::now() + REST;
     while world.open_tasks(plan.engine).await > 1 && Instant::now() < until {
         tokio::time::sleep(POLL).await;
@@ -76,7 +77,7 @@ pub(super) async fn call_all(world: &Arc<World>, load: &Load) -> Vec<Done> {
     done
 }
 
-/// Makes calls again under their keys, and gives what their clients are told now.
+/// Repeats calls under their keys, and returns what their clients get now.
 pub(super) async fn call_again(world: &World, load: &Load, done: &[Done]) -> Vec<Done> {
     let first = Caller::first(world).await;
     let calls = tokio::sync::Mutex::new(done.iter());
@@ -116,14 +117,14 @@ impl<'a> Caller<'a> {
         Self { world, old, new, plain, random: parking_lot::Mutex::new(Random::new(0)) }
     }
 
-    /// The same with a session of its own, over the same connections.
+    /// Creates a caller with its own session over the same connections.
     async fn another(&self, seed: u64) -> Self {
         let old = self.old.another().await.unwrap();
         let (new, plain) = (self.new.clone(), self.plain.clone());
         Self { world: self.world, old, new, plain, random: parking_lot::Mutex::new(Random::new(seed)) }
     }
 
-    /// Makes one call, and gives the id and the end of its task.
+    /// Makes one call, and returns the id and the ending of its task.
     async fn run(&self, plan: Plan) -> (Option<String>, Ending) {
         match plan.speaker {
             Speaker::Old => {
@@ -137,7 +138,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Makes a request of one replica after the other until one answers.
+    /// Sends a request to one replica after another until one answers.
     async fn insist<T>(
         &self,
         patience: Duration,
@@ -168,7 +169,8 @@ impl<'a> Caller<'a> {
     async fn follow_old(&self, plan: Plan, task: &str) -> Ending {
         if plan.manner == Manner::Cancel {
             tokio::time::sleep(Duration::from_millis(plan.cancel_after)).await;
-            // One that has ended cannot be cancelled, by this request or by one whose answer was lost.
+            // An ended task cannot be cancelled, whether this request or one with a lost response cancelled
+            // it.
             match self.insist(PROMPT, async |url| self.old.at(url).cancel(task).await).await {
                 Ok(_) | Err(Fault::Refused { code: -32602, .. }) => {}
                 Err(fault) => panic!("{plan:?}: {fault:?}"),
@@ -182,7 +184,7 @@ impl<'a> Caller<'a> {
             .map_or_else(of_fault, |r| of_result(&r))
     }
 
-    /// Polls until the task does not just work on, and gives its status.
+    /// Polls until the task is not `working`, and returns its status.
     async fn poll_old(&self, plan: Plan, task: &str) -> String {
         loop {
             let seen = self.insist(PROMPT, async |url| self.old.at(url).get(task).await).await;
@@ -194,7 +196,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// A request that is perhaps asked something, and answers at another replica.
+    /// Sends a request that may raise a question, and answers the question at another replica.
     async fn ask_old(&self, plan: Plan, method: &str, params: Value) -> Result<Value, Fault> {
         let (answer, method) = (plan.answer(), method.to_owned());
         let ask = async |url: &str| {
@@ -267,7 +269,8 @@ impl<'a> Caller<'a> {
             let call = async |url: &str| self.plain.at(url).call(&tool, &arguments, more.clone()).await;
             let result = match self.insist(PATIENT, call).await {
                 Ok(result) => result,
-                // The database's clock stepped ahead meanwhile, and the client does what it is told to.
+                // The database's clock stepped ahead in the meantime. The client follows the error message
+                // and starts over.
                 Err(Fault::Refused { message, .. })
                     if message.contains("`requestState` has expired") && !more["requestState"].is_null() =>
                 {
@@ -293,18 +296,18 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// The answer to each thing that is asked.
+/// Returns the answers to all requested inputs.
 fn answers(plan: Plan, asked: &Value) -> Value {
     let keys = asked["inputRequests"].as_object().into_iter().flatten().map(|(key, _)| key);
     keys.map(|key| (key.clone(), plan.answer())).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The task of a handle that a call was answered with.
+/// Returns the task of the handle in a call's result.
 fn handle(result: &Value) -> Option<String> {
     result["structuredContent"]["task_id"].as_str().map(str::to_owned)
 }
 
-/// What a client makes of a failure after which it tries again.
+/// Returns a name for a failure that the client retries, or `None` for others.
 fn passing(fault: &Fault) -> Option<&'static str> {
     match fault {
         Fault::Lost(_) => Some("connections lost"),
@@ -314,7 +317,7 @@ fn passing(fault: &Fault) -> Option<&'static str> {
         {
             Some("requests that failed by the store")
         }
-        // A replica that does not have this backend, or does not have it yet.
+        // A replica that does not have this backend, or not yet.
         Fault::Refused { code: -32602, message } if message.contains("Unknown tool: \"added_") => {
             Some("requests to a replica that does not offer the tool")
         }

@@ -1,24 +1,24 @@
-//! Clocks that can be set: libfaketime shows a process another time of day, by a file that it reads. Monotonic time goes on.
-//! It must not decide when a clock is set.
+//! Settable clocks: libfaketime makes a process read another time of day, from a file. Monotonic time is not
+//! affected. It must not decide when a clock is set.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-/// Where Debian has its libraries, in a folder for each kind of machine, and in that the one that shows another time.
+/// Debian's library folder, with a folder per architecture, and libfaketime's path in the latter.
 const LIBRARIES: &str = "/usr/lib";
 const FAKETIME: &str = "faketime/libfaketime.so.1";
 
 /// The time of day of some processes.
 pub(super) struct Clock {
-    /// Readable for everybody: the database does not run as the user of the test.
+    /// Readable for every user, because the database runs as a different user than the test.
     folder: tempfile::TempDir,
-    /// How far it is ahead of the machine's, in seconds.
+    /// Offset from the machine's clock, in seconds.
     ahead: parking_lot::Mutex<i64>,
 }
 
 impl Clock {
-    /// A clock that is right.
+    /// Creates a clock that shows the right time.
     pub(super) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("taskbridge-chaos-clock-").tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -27,7 +27,7 @@ impl Clock {
         clock
     }
 
-    /// Sets it so far ahead of the machine's. All processes see that at once.
+    /// Sets the offset from the machine's clock. All processes see it at once.
     pub(super) fn set(&self, ahead: i64) {
         *self.ahead.lock() = ahead;
         let (file, new) = (self.folder.path().join("clock"), self.folder.path().join("new"));
@@ -36,7 +36,7 @@ impl Clock {
         fs::rename(new, file).unwrap();
     }
 
-    /// Steps it by so many seconds.
+    /// Steps the clock by this number of seconds.
     pub(super) fn step(&self, seconds: i64) {
         let ahead = *self.ahead.lock() + seconds;
         self.set(ahead);
@@ -46,14 +46,14 @@ impl Clock {
         *self.ahead.lock()
     }
 
-    /// The environment of processes that go by it, which all see a step at once. It must be set after a process has its
-    /// user: the library makes a semaphore when it is loaded.
+    /// Returns the environment of processes that use this clock and see a step at once. It must be set after
+    /// a process has switched to its user, because the library creates a semaphore when it is loaded.
     pub(super) fn of_many(&self) -> Vec<(&'static str, String)> {
-        // The file is read whenever a process asks for the time.
+        // Reads the file at every request for the time.
         self.environment("FAKETIME_NO_CACHE")
     }
 
-    /// The environment of one process that goes by it, and sees a step within a second.
+    /// Returns the environment of one process that uses this clock and sees a step within a second.
     pub(super) fn of_one(&self) -> Vec<(&'static str, String)> {
         self.environment("FAKETIME_CACHE_DURATION")
     }

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use super::plan::EngineName;
 use super::world::LEASE;
 
-/// What all configs begin with. A clock that is days ahead ends limits that are shorter, so that those that such a step
-/// must not end are long.
+/// The start of every config. A clock that is days ahead expires shorter limits, so limits that must survive
+/// such a step are long.
 const BASICS: &str = r#"
 [server]
 listen = "127.0.0.1:0"
@@ -29,7 +29,7 @@ keep_result = "90d"
 
 const ASKS: &str = r#"question = { message = "Who?", schema = { type = "object", required = ["name"], properties = { name = { type = "string" } } } }"#;
 
-/// A replica's config, with these backends at these addresses.
+/// Returns a replica's config with these backends at these addresses.
 pub(super) fn config(url: &str, schema: &str, backends: &[(EngineName, SocketAddr)]) -> String {
     let mut config = format!(
         r#"{BASICS}
@@ -56,7 +56,7 @@ slowest_look = "1s"
     config
 }
 
-/// What can be called of an engine: the end of the tool's name, and its target.
+/// Returns the tools of an engine: the end of the tool's name, and its target.
 fn tools(engine: EngineName) -> Vec<(&'static str, &'static str)> {
     let mut tools = vec![("succeeds", ""), ("fails", r#"outcome = "fail""#), ("asks", ASKS)];
     if engine == EngineName::Crashing {

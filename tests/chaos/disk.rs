@@ -1,5 +1,5 @@
-//! The disk of the database: a small file system of its own, where one may be mounted, that can be filled to the last byte.
-//! Elsewhere the server's processes are forbidden to make any file longer, which they are told with another error.
+//! The disk of the database: a small file system, where mounting is permitted, that can be filled to the
+//! last byte. Otherwise a file size limit stops the database's processes, which get a different error.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// How large it is. All that a long run writes fits into it three times.
+/// The size of the disk: three times what a long run writes.
 const SIZE: &str = "size=768m";
 
-/// Mounts it at $1, says whether it could, keeps it until the input ends, and takes it away.
+/// Mounts the file system at $1, reports whether that worked, and unmounts it at the end of its input.
 const KEEPER: &str = r#"
 mount -t tmpfs -o "$2" taskbridge-chaos "$1" && echo mounted || echo not
 cat >/dev/null
@@ -19,7 +19,7 @@ umount -l "$1" && rmdir "$1"
 
 pub(super) struct Disk {
     folder: tempfile::TempDir,
-    /// Who keeps it mounted.
+    /// The process that keeps the disk mounted.
     keeper: Option<Child>,
 }
 
@@ -29,7 +29,7 @@ impl Disk {
         let folder = tempfile::Builder::new().prefix("taskbridge-chaos-disk-").tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", KEEPER, "keeper"]).arg(folder.path()).arg(SIZE);
-        // Out of the way of a signal that is meant for the tests.
+        // Shields the process from signals that are sent to the tests' process group.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut keeper =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -47,7 +47,7 @@ impl Disk {
         self.folder.path()
     }
 
-    /// Leaves no room on it.
+    /// Fills the disk.
     pub(super) fn fill(&self) {
         if self.keeper.is_none() {
             self.limit_files("0:");
@@ -63,7 +63,7 @@ impl Disk {
         }
     }
 
-    /// Gives the room back.
+    /// Frees the disk.
     pub(super) fn free(&self) {
         match &self.keeper {
             None => self.limit_files("unlimited:"),
@@ -71,13 +71,13 @@ impl Disk {
         }
     }
 
-    /// Says how long files may be that the database's processes write.
+    /// Sets the file size limit of the database's processes.
     fn limit_files(&self, limit: &str) {
         let first = fs::read_to_string(self.folder().join("data/postmaster.pid")).unwrap_or_default();
         let Some(first) = first.lines().next().map(str::to_owned) else { return };
         let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap_or_default();
         for pid in children.split_whitespace().chain([first.as_str()]) {
-            // One that has just ended needs no limit.
+            // A process that has just ended needs no limit.
             let _ = Command::new("prlimit").args(["--pid", pid, &format!("--fsize={limit}")]).status();
         }
     }

@@ -1,5 +1,6 @@
-//! What breaks when: nothing at first, then two engines alone, then everything by a script that follows from the seed, spread
-//! over the calls, at most two breakages at a time, and one of an engine. How each is done; it must not judge what comes of it.
+//! The faults and their schedule: none at first, then two engines only, then everything, by a script that
+//! follows from the seed and is spread over the calls. At most two faults are active at a time, and at most
+//! one of an engine. It must not judge the results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,12 @@ use super::world::{LEASE, REPLICAS, Replica, World};
 use crate::support::postgres::{Postgres, Stop};
 use crate::support::{Proxy, Random, Way};
 
-/// How long a run is, and how often each thing breaks.
+/// The length of a run, and the number of faults of each kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) calls: usize,
     pub(super) callers: usize,
-    /// The calls of each of the two phases before everything breaks.
+    /// The number of calls in each of the two phases before all faults.
     pub(super) quiet: usize,
     pub(super) kills: usize,
     pub(super) freezes: usize,
@@ -51,7 +52,7 @@ enum Breakage {
     Roll,
 }
 
-/// Breaks everything in turn, while calls are made.
+/// Injects all faults in turn while calls are made.
 pub(super) async fn strike_all(world: Arc<World>, load: &Load, sizes: Sizes, mut random: Random) {
     let script = script(sizes, &mut random);
     load.allow(sizes.quiet);
@@ -87,7 +88,8 @@ pub(super) async fn strike_all(world: Arc<World>, load: &Load, sizes: Sizes, mut
     load.until_all_over().await;
 }
 
-/// One engine hangs and the adapter of another panics, until this many calls have ended at the healthy ones.
+/// Hangs one engine and makes the adapter of another panic, until this number of calls have ended at the
+/// healthy engines.
 async fn break_engines(world: &World, load: &Load, calls: usize) {
     load.set_phase(Phase::EngineFaults);
     let hanging = world.engine(EngineName::Hanging);
@@ -95,7 +97,7 @@ async fn break_engines(world: &World, load: &Load, calls: usize) {
     load.allow(calls);
     let calls_are_over = async {
         load.until_over(calls).await;
-        // Past all leases, however few calls there are.
+        // Longer than all leases, no matter how few calls there are.
         tokio::time::sleep(LEASE).await;
     };
     let panicking = async {
@@ -161,7 +163,7 @@ async fn kill(world: &World, replica: &Replica, random: &mut Random) {
     replica.start(&mut server, world).await;
 }
 
-/// Past its lease: others take over what it had in hand, and then it goes on with that.
+/// Freezes a replica past its lease: others take over its work, and then it continues with stale state.
 async fn freeze(world: &World, replica: &Replica, random: &mut Random) {
     let server = replica.server.lock().await;
     let server = server.as_ref().expect("it runs while nobody else does something to it");
@@ -180,7 +182,7 @@ async fn restart(world: &World, random: &mut Random) {
     world.count("restarts of the database");
 }
 
-/// One replica or all of them lose the way to the database, which falls silent or is shut.
+/// Cuts the connection of one or all replicas to the database, which becomes silent or refuses connections.
 async fn cut(world: &World, replica: &Replica, random: &mut Random) {
     let ways: Vec<&Proxy> = match random.below(2) {
         0 => vec![&replica.database],
@@ -200,7 +202,7 @@ async fn cut(world: &World, replica: &Replica, random: &mut Random) {
     world.count("times that the way to the database was cut");
 }
 
-/// All connections that there are on one way.
+/// Resets all open connections of one proxy.
 fn reset(world: &World, replica: &Replica, random: &mut Random) {
     let way = match random.below(4) {
         0 => &replica.door,
@@ -212,7 +214,7 @@ fn reset(world: &World, replica: &Replica, random: &mut Random) {
     world.count("ways whose connections were all reset");
 }
 
-/// The database has no room. It undoes what it cannot write, or gives up and comes back.
+/// Fills the database's disk. The database rolls back what it cannot write, or stops and recovers.
 async fn fill(world: &World, random: &mut Random) {
     let mut database = world.database.lock().await;
     world.disk.fill();
@@ -222,7 +224,7 @@ async fn fill(world: &World, random: &mut Random) {
     world.count("times that the disk was full");
 }
 
-/// Whoever runs the database starts it again, should it have given up.
+/// Restarts the database if it has stopped, as its operator would.
 fn recover(database: &mut Postgres) {
     tokio::task::block_in_place(|| {
         if !database.is_there() {
@@ -232,7 +234,7 @@ fn recover(database: &mut Postgres) {
     });
 }
 
-/// The clock of a replica's machine is set, by hours, days or years.
+/// Sets the clock of a replica's machine by hours, days or years.
 fn jump(world: &World, random: &mut Random) {
     let hours = [2, 24, 9_000][random.below(3) as usize] * if random.below(2) == 0 { 1 } else { -1 };
     let clock =
@@ -241,7 +243,7 @@ fn jump(world: &World, random: &mut Random) {
     world.count("times that the clock of a replica was set");
 }
 
-/// An engine accepts connections and requests, answers none, and goes on where it was.
+/// Hangs an engine: it accepts connections and requests, answers none, and later continues.
 async fn hang(world: &World, random: &mut Random) {
     let engine = world.engine(EngineName::Hanging);
     engine.process.signal(Signal::STOP);
@@ -250,7 +252,7 @@ async fn hang(world: &World, random: &mut Random) {
     world.count("times that an engine hung");
 }
 
-/// The adapter panics a few times.
+/// Makes the adapter panic a few times.
 async fn panic(world: &World, random: &mut Random) {
     for _ in 0..1 + random.below(3) {
         inject_panics(world, 1 + random.below(3)).await;
@@ -258,7 +260,7 @@ async fn panic(world: &World, random: &mut Random) {
     }
 }
 
-/// The next polls, and each of the next other requests to the engine, make its adapter panic.
+/// Makes the adapter panic at this number of polls, and at the next request of each other kind.
 async fn inject_panics(world: &World, polls: u64) {
     let client = &world.engine(EngineName::Crashing).client;
     for _ in 0..polls {
@@ -270,8 +272,8 @@ async fn inject_panics(world: &World, polls: u64) {
     world.add("panics of the adapter that were injected", polls + 4);
 }
 
-/// The clock of the database's machine steps ahead, and back by less: what was written while it was ahead may come later
-/// by as much as it is set back.
+/// Steps the clock of the database's machine ahead, and back by less. Due times that were written
+/// while it was ahead can come late by the amount that it is set back.
 async fn step(world: &World, random: &mut Random) {
     world.clock.step([60, 600, 3_600, 86_400][random.below(4) as usize]);
     tokio::time::sleep(LEASE + random.millis(2_000)).await;

@@ -1,5 +1,5 @@
-//! What is printed of a run: how calls ended, what clients saw, and how long calls to healthy engines took. It must not
-//! judge.
+//! The printed figures of a run: how calls ended, what clients saw, and the latency of calls to healthy
+//! engines. It must not judge.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::load::Phase;
 use super::plan::Ending;
 use super::world::World;
 
-/// Prints how many calls ended how, with how many jobs, and what clients saw on the way.
+/// Prints the number of calls per ending, the number of jobs, and what clients saw.
 pub(super) fn print<'a>(
     world: &World,
     done: &'a [Done],
@@ -45,7 +45,7 @@ pub(super) fn print<'a>(
     print_overheads(done);
 }
 
-/// Prints how long calls to healthy engines took beyond the length of their jobs, for each phase.
+/// Prints for each phase the duration of calls to healthy engines beyond their jobs'.
 fn print_overheads(done: &[Done]) {
     let mut phases: BTreeMap<Phase, Vec<Duration>> = BTreeMap::new();
     for call in done {
@@ -68,7 +68,7 @@ fn print_overheads(done: &[Done]) {
     }
 }
 
-/// Of sorted times, the shortest that so many of a hundred do not exceed. There is at least one.
+/// Returns a percentile of sorted times, of which there must be at least one.
 fn percentile(sorted: &[Duration], part: usize) -> Duration {
     sorted[(sorted.len() * part).div_ceil(100).max(1) - 1]
 }

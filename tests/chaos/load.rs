@@ -1,5 +1,6 @@
-//! How many calls are made, by whom, and how far they are: a lane of callers for each faulty engine, so that callers who
-//! wait for it do not hold up the others, and one for the healthy engines. It must not make calls.
+//! The number of calls, their callers and their progress. Each faulty engine has its own lane of callers, so
+//! that callers that wait for it do not delay the others. The healthy engines share one lane. It must not
+//! make calls.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,38 +14,39 @@ use super::callers::REST;
 use super::faults::Sizes;
 use super::plan::{EngineName, Plan};
 
-/// For each lane of a faulty engine, one caller for so many of the others, and three at least.
+/// A faulty engine's lane has one caller per this number of callers, and at least three.
 const SHARE: usize = 8;
 
-/// The first calls of the quiet phase, one part in so many, find everything cold and are not measured.
+/// The first fraction (one in this number) of the quiet phase's calls is not measured, because caches are
+/// cold.
 const COLD: usize = 2;
 
-/// What goes wrong while a call is made.
+/// The faults while a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// Nothing, but for what engines do by themselves.
+    /// None, except faults of the engines themselves.
     Quiet,
     /// One engine hangs and the adapter of another panics.
     EngineFaults,
-    /// Everything.
+    /// All faults.
     AllFaults,
 }
 
 /// All calls.
 pub(super) struct Load {
     pub(super) calls: usize,
-    /// How many calls to healthy engines are made at a time.
+    /// Number of concurrent calls to healthy engines.
     pub(super) callers: usize,
     pub(super) seed: u64,
     /// Calls below this number are not measured.
     cold: usize,
-    /// The first is the one of the healthy engines, by which progress is counted.
+    /// The first lane is that of the healthy engines, which measures progress.
     lanes: [Lane; 4],
     begun: watch::Sender<usize>,
     over: watch::Sender<usize>,
     allowed: watch::Sender<usize>,
     phase: watch::Sender<Phase>,
-    /// The calls that have begun and not ended.
+    /// The calls that have started and not ended.
     open: Mutex<BTreeMap<usize, Plan>>,
 }
 
@@ -87,36 +89,36 @@ impl Load {
         }
     }
 
-    /// The lane of each caller.
+    /// Returns the lane of each caller.
     pub(super) fn callers(&self) -> impl Iterator<Item = &Lane> {
         self.lanes.iter().flat_map(|lane| std::iter::repeat_n(lane, lane.callers))
     }
 
-    /// Lets this many calls be made in all.
+    /// Raises the number of calls that may be made in total.
     pub(super) fn allow(&self, calls: usize) {
         self.allowed.send_modify(|allowed| *allowed = calls.min(self.calls).max(*allowed));
     }
 
-    /// Waits until of this many calls, those to healthy engines were begun.
+    /// Waits until those of the first `calls` calls that go to healthy engines have started.
     pub(super) async fn until(&self, calls: usize) {
         let healthy = self.healthy(calls);
         let reached = self.begun.subscribe().wait_for(|begun| *begun >= healthy).await.is_ok();
         assert!(reached);
     }
 
-    /// Waits until of this many calls, those to healthy engines have ended.
+    /// Waits until those of the first `calls` calls that go to healthy engines have ended.
     pub(super) async fn until_over(&self, calls: usize) {
         let healthy = self.healthy(calls);
         let reached = self.over.subscribe().wait_for(|over| *over >= healthy).await.is_ok();
         assert!(reached);
     }
 
-    /// How many of this many calls are to healthy engines.
+    /// Returns how many of the first `calls` calls go to healthy engines.
     fn healthy(&self, calls: usize) -> usize {
         self.lanes[0].numbers.partition_point(|number| *number < calls)
     }
 
-    /// The next call of a lane, when it may be made.
+    /// Returns the next call of a lane once it may be made.
     pub(super) async fn next(&self, lane: &Lane) -> Option<Plan> {
         let number = *lane.numbers.get(lane.next.fetch_add(1, Ordering::Relaxed))?;
         let allowed = self.allowed.subscribe().wait_for(|allowed| *allowed > number).await.is_ok();
@@ -150,7 +152,7 @@ impl Load {
         }
     }
 
-    /// Notes that a call of a lane has ended.
+    /// Records that a call of a lane has ended.
     pub(super) fn ended(&self, lane: &Lane, plan: Plan) {
         self.open.lock().remove(&plan.number);
         if lane.is_healthy {
@@ -158,7 +160,7 @@ impl Load {
         }
     }
 
-    /// The phase, if a call that is made in it is measured.
+    /// Returns the phase if a call of this phase is measured.
     pub(super) fn phase(&self, plan: &Plan) -> Option<Phase> {
         (plan.number >= self.cold).then(|| *self.phase.borrow())
     }
@@ -169,7 +171,7 @@ impl Load {
 }
 
 impl Lane {
-    /// How many calls were not begun.
+    /// Returns the number of calls that have not started.
     fn left(&self) -> usize {
         self.numbers.len().saturating_sub(self.next.load(Ordering::Relaxed))
     }

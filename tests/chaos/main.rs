@@ -1,12 +1,13 @@
-//! Three replicas on one database, under load, while everything that can go wrong does: replicas are killed (-9), frozen past
-//! their leases and resumed, and get other configs one after the other; the database is restarted, cut off and runs out of
-//! disk; connections are reset; clocks are set, the database's too; one engine hangs, and the adapter of another panics.
-//! Real processes throughout; the jobs run in engines that are processes of their own, write down every start before they
-//! tell of it, and lose some requests and replies themselves.
+//! Chaos test: three replicas on one database, under load, with all kinds of faults. Replicas are killed
+//! (-9), frozen past their leases and resumed, and their configs change one after another. The database is
+//! restarted, cut off and runs out of disk. Connections are reset, and clocks are set, including the
+//! database's. One engine hangs, and the adapter of another panics. All processes are real. The jobs run in
+//! engines that are separate processes, record every start before they reply to it, and lose some requests
+//! and replies themselves.
 //!
-//! At the end (`verdict.rs`) every call has one task and one outcome, the one that its job had: with a keyed engine exactly
-//! one job, without keys never more than one, where those that are said to be uncertain are counted. `docs/chaos.md` has the
-//! sizes, how a run is played again, and figures.
+//! At the end (`verdict.rs`), every call has one task and one outcome, which is that of its job. A keyed
+//! engine has exactly one job per call. An engine without keys never has more than one, and uncertain calls
+//! are counted. `docs/chaos.md` documents the sizes, the replay of a run, and figures.
 
 #![allow(clippy::print_stdout, reason = "the figures are part of the test's output")]
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
@@ -33,8 +34,9 @@ use crate::support::{Random, knob};
 use faults::Sizes;
 use world::World;
 
+/// This is true whatever fails meanwhile: replicas, database, network, disk, clocks or engines.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn every_call_has_one_outcome_whatever_breaks() {
+async fn every_call_has_one_outcome() {
     let sizes = Sizes {
         calls: knob("TASKBRIDGE_CHAOS_CALLS", 240),
         callers: knob("TASKBRIDGE_CHAOS_CALLERS", 24),

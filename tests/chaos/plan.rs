@@ -1,5 +1,5 @@
-//! What each call is to be, by the seed and its number alone: which client makes it, in which engine its job runs, what the job
-//! does, and how the client goes on. And what must come of it.
+//! The plan of each call, which depends only on the seed and the call's number: the client, the engine, the
+//! job, the client's behaviour, and the expected ending.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::support::Random;
 
-/// Which engine runs the job. Each is a backend of this name.
+/// The engine that runs the job. Each is a backend of this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EngineName {
     /// Healthy, with idempotency keys.
     Keyed,
     /// Healthy, without keys.
     Unkeyed,
-    /// Hangs now and then: it accepts connections and answers nothing.
+    /// Hangs sometimes: it accepts connections and answers nothing.
     Hanging,
-    /// Its replies make the adapter panic now and then.
+    /// Its replies sometimes make the adapter panic.
     Crashing,
     /// Not in every config: it is added and removed while calls are made.
     Added,
@@ -40,29 +40,29 @@ impl EngineName {
         self != Self::Unkeyed
     }
 
-    /// True if nothing is done to the engine itself.
+    /// Reports whether the engine itself gets no faults.
     pub(super) fn is_healthy(self) -> bool {
         matches!(self, Self::Keyed | Self::Unkeyed)
     }
 }
 
-/// Which client.
+/// The kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Speaker {
-    /// Of 2025-11-25, with tasks.
+    /// 2025-11-25, with tasks.
     Old,
-    /// The same revision, and calls that wait.
+    /// 2025-11-25, with calls that wait.
     OldPlain,
-    /// Of 2026-07-28, with the extension.
+    /// 2026-07-28, with the tasks extension.
     New,
-    /// The same without.
+    /// 2026-07-28, without the tasks extension.
     NewPlain,
 }
 
 /// What the client does with its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Waits blocked for the result, where its revision can.
+    /// Waits for the result in one request, where its revision can.
     Wait,
     /// Polls.
     Poll,
@@ -77,7 +77,7 @@ pub(super) enum Work {
     Fails,
     /// Asks a question, and succeeds with the answer.
     Asks,
-    /// The adapter panics at every poll of it.
+    /// Makes the adapter panic at every poll.
     Panics,
 }
 
@@ -90,21 +90,21 @@ pub(super) struct Plan {
     pub(super) manner: Manner,
     pub(super) work: Work,
     delay_ms: u64,
-    /// After how many milliseconds it is cancelled.
+    /// Delay before the cancel, in milliseconds.
     pub(super) cancel_after: u64,
 }
 
-/// How a call ended, as its client was told.
+/// How a call ended, as its client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Succeeded(String),
     Failed(String),
     Cancelled,
-    /// Nobody can know whether there is a job.
+    /// It is unknowable whether there is a job.
     Uncertain,
-    /// The adapter panicked too often while it polled the job, so its end is not known.
+    /// The adapter panicked too often while it polled the job, so its end is unknown.
     GivenUp,
-    /// Anything else, in the words of the server.
+    /// Anything else, with the server's message.
     Other(String),
 }
 
@@ -138,7 +138,8 @@ impl Plan {
         Self { number, engine, speaker, manner, work, delay_ms, cancel_after }
     }
 
-    /// A call whose job runs until it is cancelled. Beside it, a job over which the adapter panics is given up soon.
+    /// Returns a call whose job runs until it is cancelled. While it runs, the server soon gives up on a job
+    /// whose polls make the adapter panic.
     pub(super) fn companion(number: usize) -> Self {
         Self {
             number,
@@ -151,17 +152,18 @@ impl Plan {
         }
     }
 
-    /// How long its job works.
+    /// Returns the duration of the job.
     pub(super) fn length(&self) -> Duration {
         Duration::from_millis(self.delay_ms)
     }
 
-    /// True if the time that it takes says how healthy engines are served: nobody is waited for but the engine.
+    /// Reports whether the call's duration measures the service of healthy engines: it waits only for the
+    /// engine.
     pub(super) fn is_measured(&self) -> bool {
         self.engine.is_healthy() && self.manner != Manner::Cancel && self.work != Work::Asks
     }
 
-    /// The words that belong to this call alone: its idempotency key, and what its job says.
+    /// Returns the text that identifies this call: its idempotency key and the output of its job.
     pub(super) fn name(&self) -> String {
         format!("call-{}", self.number)
     }
@@ -181,22 +183,22 @@ impl Plan {
         json!({"text": self.name(), "delay_ms": self.delay_ms})
     }
 
-    /// The answer to the job's question, as a client gives it.
+    /// Returns a client's answer to the job's question.
     pub(super) fn answer(&self) -> Value {
         json!({"action": "accept", "content": {"name": self.name()}})
     }
 
-    /// The same call of a client that waits for its end.
+    /// Returns the same call by a client that waits for its end.
     pub(super) fn waiting(self) -> Self {
         Self { manner: Manner::Wait, ..self }
     }
 
-    /// Whether its client cancels it.
+    /// Reports whether the client cancels the call.
     pub(super) fn is_cancelled(&self) -> bool {
         self.manner == Manner::Cancel
     }
 
-    /// How its job ends if nobody stops it.
+    /// Returns how the job ends if it is not stopped.
     pub(super) fn expected(&self) -> Ending {
         let name = self.name();
         match self.work {

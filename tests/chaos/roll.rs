@@ -1,5 +1,5 @@
-//! A rolling change of config: one replica after the other gets a backend with its tools, and one after the other loses it
-//! again. It must not judge what comes of it.
+//! A rolling change of config: the replicas get a backend with its tools one after another, and lose it
+//! again one after another. It must not judge the results.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::plan::EngineName;
 use super::world::{Replica, World};
 use crate::support::Random;
 
-/// How long a replica may take to apply a config.
+/// Time limit for a replica to apply a config.
 const APPLIED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Adds the backend everywhere, and removes it everywhere after a while.
+/// Adds the backend to all replicas, and removes it from all after a while.
 pub(super) async fn roll(world: &World, random: &mut Random) {
     let _changing = world.config.lock().await;
     add(world, random).await;
     tokio::time::sleep(Duration::from_secs(1) + random.millis(1_000)).await;
     for replica in &world.replicas {
-        // A reload keeps a removed backend connected for the tasks that it has: only a new process is without.
+        // A reload keeps a removed backend connected for its tasks. Only a new process is without it.
         let mut server = replica.server.lock().await;
         replica.configure(world, false);
         replica.restart(&mut server, world).await;
@@ -44,7 +44,7 @@ pub(super) async fn add(world: &World, random: &mut Random) {
     }
 }
 
-/// Has a running replica read its config again.
+/// Makes a running replica reload its config.
 async fn reload(replica: &Replica, server: &crate::support::Server, world: &World) {
     let read = || replica.logged(world, "config applied") + replica.logged(world, "config read again");
     let before = read();

@@ -1,5 +1,5 @@
-//! What must have come of it. The engines' own journals say what was started, their jobs how they ended, the database which
-//! tasks there are, and clients what they were told, then and when they ask again.
+//! The checks at the end of a run. The engines' journals contain the starts, their jobs the ends, and the
+//! database the tasks. The clients have the responses of the run and of repeated calls.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::load::Load;
 use super::plan::{Ending, EngineName, Speaker, Work};
 use super::world::{REPLICAS, World};
 
-/// The jobs that were started, by the call that they name, and how each ended: `None` has not.
+/// The jobs that were started, by the call that they name, with their endings: `None` if it has not ended.
 type Jobs = HashMap<String, Vec<Option<Ending>>>;
 
-/// Panics unless every call came out right, and prints the figures.
+/// Panics unless every call has the right result, and prints the figures.
 pub(super) async fn hold(world: World, sizes: Sizes, load: &Load, done: Vec<Done>) {
     assert_eq!(done.len(), load.calls + 1, "calls that came to an end, and the one that ran beside them");
     told_the_same_again(&world, load, &done).await;
@@ -46,7 +46,7 @@ pub(super) async fn hold(world: World, sizes: Sizes, load: &Load, done: Vec<Done
     the_servers_are_well(&world).await;
 }
 
-/// Whether what was done to the database's disk, to clocks and to an adapter was done in truth.
+/// Checks that the faults of the disk, the clocks and an adapter really happened.
 async fn it_did_break(world: &World, sizes: Sizes) {
     let log = world.database.lock().await.log();
     let refused = log.matches("No space left on device").count() + log.matches("File too large").count();
@@ -76,23 +76,23 @@ async fn it_did_break(world: &World, sizes: Sizes) {
     assert!(sizes.panics + sizes.quiet == 0 || panics > 0, "the adapter did not panic");
 }
 
-/// Who calls again under the same key is told of the same task and the same end, and starts nothing.
+/// Checks that a repeated call under the same key gets the same task and the same ending, and starts
+/// nothing.
 async fn told_the_same_again(world: &World, load: &Load, done: &[Done]) {
     let again = call_again(world, load, done).await;
     let again: HashMap<usize, Done> = again.into_iter().map(|call| (call.plan.number, call)).collect();
     for call in done {
         let now = &again[&call.plan.number];
         assert_eq!(now.ending, call.ending, "{call:?} was told something else when it asked again");
-        // A client of the newer revision is given the result itself once it is there.
+        // A client of the newer revision gets the result itself once it exists.
         let same = call.task.is_none() || call.plan.speaker == Speaker::New || now.task == call.task;
         assert!(same, "{call:?} has become another task: {now:?}");
     }
 }
 
-/// Waits until nothing is owed to any engine, and gives how many tasks there are.
+/// Waits until no work is pending, and returns the number of tasks.
 async fn at_rest(world: &World, done: &[Done]) -> usize {
-    // A job that nobody could find, or that was given up, runs for as long as it likes, and may ask a question that nobody
-    // answers.
+    // A job that was never found or was given up may run on, and may ask a question that is never answered.
     let unfollowed = |engine: EngineName| {
         let is_left = |call: &&Done| matches!(call.ending, Ending::Uncertain | Ending::GivenUp);
         done.iter().filter(|call| call.plan.engine == engine).filter(is_left).count()
@@ -123,7 +123,7 @@ async fn at_rest(world: &World, done: &[Done]) -> usize {
     }
 }
 
-/// What the engine itself says of its jobs.
+/// Returns the engine's own view of its jobs.
 async fn jobs(world: &World, engine: EngineName, done: &[Done]) -> Jobs {
     let cannot_be_polled =
         done.iter().filter(|call| call.plan.work == Work::Panics).map(|call| call.plan.name());
@@ -138,7 +138,7 @@ async fn jobs(world: &World, engine: EngineName, done: &[Done]) -> Jobs {
         }
         let handle = [JobHandle::new(job.handle)];
         let state = loop {
-            // The engine goes on losing requests.
+            // The engine still loses requests.
             if let Some(Ok(seen)) =
                 backend.observe_all(&GroupKey::new("all"), &Subject::watched(&handle)).await.pop()
             {
@@ -165,12 +165,12 @@ fn words(output: &Output) -> String {
     texts.collect()
 }
 
-/// Whether a call was told what its job came to.
+/// Checks that a call's ending is that of its job.
 fn came_true(call: &Done, jobs: &[Option<Ending>]) -> Result<(), &'static str> {
     let Done { plan, ending, .. } = call;
     match (ending, jobs) {
         (_, [_, _, ..]) => Err("several jobs"),
-        // A start that was made again may say how the job ended.
+        // The reply to a repeated start may contain the job's end.
         (ending, [_]) if plan.work == Work::Panics && *ending == plan.expected() => Ok(()),
         (Ending::GivenUp, [_]) if plan.engine == EngineName::Crashing => Ok(()),
         (Ending::GivenUp, _) => Err("given up although its adapter does not panic, or there was no job"),
@@ -180,7 +180,8 @@ fn came_true(call: &Done, jobs: &[Option<Ending>]) -> Result<(), &'static str> {
             Ok(())
         }
         (Ending::Succeeded(_) | Ending::Failed(_), _) => Err("a result that its job did not have"),
-        // Cancelled before it began, or asked to stop; a job that was done by then had ended by itself.
+        // The task was cancelled before the start, or the job was asked to stop. A job that was finished by
+        // then had ended by itself.
         (Ending::Cancelled, [] | [Some(_)]) if plan.is_cancelled() => Ok(()),
         (Ending::Cancelled, _) => Err("cancelled by nobody, or a job that runs on"),
         (Ending::Uncertain, [] | [_]) if !plan.engine.has_keys() => Ok(()),
@@ -189,10 +190,11 @@ fn came_true(call: &Done, jobs: &[Option<Ending>]) -> Result<(), &'static str> {
     }
 }
 
-/// What a replica logs of a panic that was asked for.
+/// The log message of an injected panic.
 const PANIC: &str = "the reply of the simulated engine makes its adapter panic";
 
-/// No server panicked by itself or found something in the store that it did not understand, and all stop when they are told to.
+/// Checks that no server panicked by itself or found invalid data in the store, and that all stop when
+/// requested.
 async fn the_servers_are_well(world: &World) {
     for number in 0..REPLICAS {
         let log = world.log(number);

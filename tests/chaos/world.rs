@@ -1,5 +1,5 @@
-//! What breaks: three replicas, their database and five engines, each a process of its own, with a proxy on every way between
-//! them. It must not decide what breaks when.
+//! The system under test: three replicas, their database and five engines, each a separate process, with a
+//! proxy on every connection between them. It must not decide which faults happen when.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -16,62 +16,63 @@ use super::plan::EngineName;
 use crate::support::postgres::{Postgres, schema};
 use crate::support::{PROGRAM, Place, Proxy, Random, Server, SimProcess};
 
-/// How long a lease is: short, so that replicas take over from each other often.
+/// The lease: short, so that replicas take over from each other often.
 pub(super) const LEASE: Duration = Duration::from_secs(2);
 
 pub(super) const REPLICAS: usize = 3;
 
-/// What the engines do by themselves.
+/// The engines' own faults.
 const ENGINE_FAULTS: &str = r#"{"lost_reply": 0.01, "lost_before": 0.005, "limited": 0.02, "limited_ms": 200,
                                 "outage": 0.01, "slow_ms": 20}"#;
 
 /// One of the servers.
 pub(super) struct Replica {
     number: usize,
-    /// Held by whoever does something to it.
+    /// Locked during a fault or a change of this replica.
     pub(super) server: tokio::sync::Mutex<Option<Server>>,
-    /// The way of its clients to it.
+    /// The proxy between its clients and it.
     pub(super) door: Proxy,
-    /// Its way to the database.
+    /// The proxy between it and the database.
     pub(super) database: Proxy,
-    /// The clock of its machine, if it is the one whose clock can be set.
+    /// The clock of its machine, for the one replica whose clock can be set.
     pub(super) clock: Option<Clock>,
 }
 
 /// An engine.
 pub(super) struct Engine {
     pub(super) process: SimProcess,
-    /// The way of the replicas to it.
+    /// The proxy between the replicas and it.
     pub(super) way: Proxy,
-    /// A way that nothing happens to.
+    /// A direct connection without faults.
     pub(super) client: SimClient,
 }
 
 pub(super) struct World {
     pub(super) replicas: Vec<Replica>,
     engines: BTreeMap<EngineName, Engine>,
-    /// Held by whoever does something to it.
+    /// Locked during a fault of the database.
     pub(super) database: tokio::sync::Mutex<Postgres>,
-    /// Held by whoever changes the config of the replicas.
+    /// Locked during a change of the replicas' configs.
     pub(super) config: tokio::sync::Mutex<()>,
     /// The clock of the database's machine.
     pub(super) clock: Clock,
     pub(super) disk: Disk,
     pub(super) schema: String,
-    /// The address of the database, without the way to it.
+    /// The database's URL with a placeholder for the address of a proxy.
     url: String,
     turn: AtomicUsize,
     tally: Mutex<BTreeMap<String, u64>>,
-    /// Last: it sees to it that nothing is left of the others.
+    /// Dropped last: it checks that none of the other processes is left.
     pub(super) place: Place,
 }
 
 impl World {
-    /// Starts everything; `offers_added` says whether the replicas have the backend that is added and removed.
+    /// Starts everything. `offers_added` selects whether the replicas have the backend that is added and
+    /// removed.
     pub(super) async fn begin(random: &mut Random, offers_added: bool) -> Self {
         let place = Place::new("");
         let (disk, clock) = (Disk::new(), Clock::new());
-        // So little log is kept that the disk holds it many times over, and new files are needed often.
+        // Limits the WAL, so that the disk is much larger than it and new files are needed often.
         let settings = ["max_wal_size=64MB", "min_wal_size=32MB"];
         let environment =
             clock.of_many().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -118,7 +119,7 @@ impl World {
         &self.engines[&name]
     }
 
-    /// How many tasks of a backend are not over. The database may be away for a moment.
+    /// Returns the number of a backend's tasks that are not closed. Retries while the database is down.
     pub(super) async fn open_tasks(&self, engine: EngineName) -> i64 {
         let database = self.database.lock().await;
         let count = "SELECT count(*) FROM tasks WHERE NOT closed AND of_backend = $1";
@@ -133,18 +134,18 @@ impl World {
         panic!("the database does not come back");
     }
 
-    /// The endpoint of the next replica in turn, as a load balancer would give it that knows nothing of them.
+    /// Returns the endpoint of the next replica in turn, like a load balancer without affinity.
     pub(super) fn next(&self) -> String {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         self.replicas[turn % REPLICAS].url()
     }
 
-    /// Counts something for the table.
+    /// Counts an event for the table.
     pub(super) fn count(&self, what: &str) {
         self.add(what, 1);
     }
 
-    /// Counts so many at once.
+    /// Adds a number of events.
     pub(super) fn add(&self, what: &str, number: u64) {
         *self.tally.lock().entry(what.to_owned()).or_default() += number;
     }
@@ -153,19 +154,19 @@ impl World {
         self.tally.lock().clone()
     }
 
-    /// What the servers have logged.
+    /// Returns the log of a replica.
     pub(super) fn log(&self, number: usize) -> String {
         std::fs::read_to_string(self.place.path(&format!("replica-{number}.log"))).unwrap_or_default()
     }
 }
 
 impl Replica {
-    /// The endpoint, by way of its door.
+    /// Returns the endpoint at the proxy for clients.
     pub(super) fn url(&self) -> String {
         format!("http://{}/mcp", self.door.address())
     }
 
-    /// Writes its config, with or without the backend that is added and removed.
+    /// Writes the replica's config, with or without the backend that is added and removed.
     pub(super) fn configure(&self, world: &World, offers_added: bool) {
         let url = world.url.replace("DATABASE", &self.database.address().to_string());
         let engines = EngineName::ALL.into_iter().filter(|name| offers_added || *name != EngineName::Added);
@@ -180,7 +181,7 @@ impl Replica {
         place.path(&format!("replica-{}.toml", self.number))
     }
 
-    /// Stops it in good order, and starts it again.
+    /// Stops the replica gracefully, and starts it again.
     pub(super) async fn restart(&self, server: &mut Option<Server>, world: &World) {
         self.door.aim(None);
         if let Some(mut server) = server.take() {
@@ -190,12 +191,12 @@ impl Replica {
         self.start(server, world).await;
     }
 
-    /// How often its log has these words.
+    /// Returns how often its log contains this text.
     pub(super) fn logged(&self, world: &World, words: &str) -> usize {
         world.log(self.number).matches(words).count()
     }
 
-    /// Starts it. Where it cannot begin, whoever runs it starts it again.
+    /// Starts the replica, and retries if it cannot start, as its operator would.
     pub(super) async fn start(&self, server: &mut Option<Server>, world: &World) {
         loop {
             let mut started = self.launch(&world.place);
@@ -210,7 +211,7 @@ impl Replica {
         }
     }
 
-    /// Kills it as `kill -9` does.
+    /// Kills the replica as `kill -9` does.
     pub(super) fn kill(&self, server: &mut Option<Server>) {
         self.door.aim(None);
         if let Some(mut server) = server.take() {

@@ -1,5 +1,6 @@
-//! The audit log, through the front door: what stands in it after what callers did, and what `taskbridge audit verify` says of
-//! it after somebody was at it. Every line that any of these tests reads is held against docs/audit.schema.json.
+//! Tests of the audit log through the endpoint: which lines callers' actions write, and how `taskbridge
+//! audit verify` reports tampering. Every line that a test reads is validated against
+//! docs/audit.schema.json.
 
 mod failing;
 mod flood;
@@ -16,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{Ended, PROGRAM, Place, Server};
 
-/// Two people, and jobs that print, leave something, ask, and take their time.
+/// Config: two users, and jobs that print, leave an artifact, ask a question, and take time.
 const REST: &str = r#"
 [server]
 listen = "127.0.0.1:0"
@@ -57,7 +58,7 @@ max_running = 1
 when_full = "refuse"
 "#;
 
-/// What ann and bob are let in by.
+/// The API keys of ann and bob.
 const KEYS: [(&str, &str); 2] = [("ann", "key-of-ann-0123456789"), ("bob", "key-of-bob-0123456789")];
 
 static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
@@ -66,7 +67,7 @@ static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     jsonschema::validator_for(&schema).unwrap()
 });
 
-/// A place whose server keeps an audit log.
+/// Creates a folder for a server that writes an audit log.
 fn place(audit: &str) -> Place {
     let keys = KEYS.map(|(principal, key)| {
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(key));
@@ -76,12 +77,12 @@ fn place(audit: &str) -> Place {
     Place::new(&format!("{auth}{REST}\n[audit]\n{audit}\n"))
 }
 
-/// The same, whose log is a file.
+/// Creates a folder for a server whose audit log is a file.
 fn to_file(more: &str) -> Place {
     place(&format!("to = [\"file\"]\npath = \"audit.jsonl\"\n{more}"))
 }
 
-/// The lines of a log.
+/// Parses and validates the lines of a log.
 fn lines_of(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| {
@@ -102,7 +103,7 @@ fn of_event<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
 
-/// Waits until the log has a line of this event for the task that begins like this.
+/// Waits until the log has a line of this event for the task whose id has this prefix.
 async fn until(place: &Place, event: &str, task: &str) {
     let has = || {
         let text = fs::read_to_string(place.path("audit.jsonl")).unwrap_or_default();
@@ -113,7 +114,7 @@ async fn until(place: &Place, event: &str, task: &str) {
     }
 }
 
-/// `taskbridge audit WORDS... --config FILE`.
+/// Runs `taskbridge audit WORDS... --config FILE`.
 async fn audit(place: &Place, words: &[&str]) -> Ended {
     let mut command = Command::new(PROGRAM);
     command.arg("audit").args(words).arg("--config").arg(place.config());
@@ -121,7 +122,7 @@ async fn audit(place: &Place, words: &[&str]) -> Ended {
     place.run(command).await
 }
 
-/// Stops the server; the log is whole.
+/// Stops the server and verifies that the log is complete.
 async fn stopped(place: &Place, mut server: Server) -> Ended {
     assert_eq!(server.stop(), Some(0));
     let verified = audit(place, &["verify"]).await;

@@ -1,5 +1,6 @@
-//! What can be wrong around the server before any client has said a word, and a disk that fills up while it runs. Each
-//! gets a clear answer, and nothing is lost. What clients can get wrong is tested beside the transports and handlers.
+//! Faults around the server before any client sends a request, and a disk that fills up at run time. Each
+//! fault gets a clear error, and no data is lost. Bad input from clients is tested with the transports and
+//! handlers.
 
 use std::fs;
 use std::net::TcpListener;
@@ -23,7 +24,7 @@ fn place() -> Place {
     Place::new(&format!("{BASICS}{ENGINE}"))
 }
 
-/// Runs a server that must not start, and gives what it says. It says it on stderr, at once, and once.
+/// Runs a server that must fail to start, and returns its stderr. Its stdout must be empty.
 async fn refused(place: &Place) -> String {
     let Ended { code, stdout, stderr } = place.run(place.command("serve")).await;
     assert_eq!(code, Some(1), "{stdout}{stderr}");
@@ -37,8 +38,9 @@ fn says(message: &str, parts: &[&str]) {
     }
 }
 
+/// `serve` and `check` report the line and the field of a typo, and create no state.
 #[tokio::test]
-async fn a_typo_is_named_with_its_line_and_the_fix() {
+async fn config_typo_error_suggests_fix() {
     let text = format!("{BASICS}{ENGINE}").replace("delay_ms.type", "delay_ms.tpye");
     let line = 1 + text.lines().position(|line| line.contains("tpye")).unwrap();
     let place = Place::new(&text);
@@ -50,8 +52,9 @@ async fn a_typo_is_named_with_its_line_and_the_fix() {
     assert!(!place.path("state").exists(), "nothing is made for a config that is wrong");
 }
 
+/// The error names the config file that cannot be read.
 #[tokio::test]
-async fn a_config_that_is_not_there_is_named() {
+async fn missing_config_file_is_named() {
     let place = place();
     fs::remove_file(place.config()).unwrap();
     says(&refused(&place).await, &["taskbridge.toml", "cannot be read"]);
@@ -66,30 +69,34 @@ async fn a_port_in_use_is_named() {
     assert!(!place.path("state").exists(), "a second server by mistake touches nothing");
 }
 
+/// Without authentication, a server does not listen on an address that other machines can reach.
 #[tokio::test]
-async fn an_address_that_others_reach_is_refused_without_auth() {
+async fn public_address_without_auth_is_refused() {
     let place = Place::new(&format!("{BASICS}{ENGINE}").replace("127.0.0.1:0", "0.0.0.0:0"));
     says(&refused(&place).await, &["server.listen", "0.0.0.0:0", "[auth]"]);
 }
 
+/// The error names the state folder that cannot be created, and the `[store]` setting.
 #[tokio::test]
-async fn a_folder_that_cannot_be_made_is_named() {
+async fn uncreatable_state_folder_is_named() {
     let place = place();
     fs::write(place.path("state"), "a file where the folder should be").unwrap();
     says(&refused(&place).await, &["state", "[store]"]);
 }
 
+/// The error names the database that cannot be opened for writing.
 #[tokio::test]
-async fn a_database_that_cannot_be_written_is_named() {
+async fn unwritable_database_is_named() {
     let place = place();
     let database = place.path("state/taskbridge.db");
-    // Nobody can write a folder as a file, root included.
+    // A directory cannot be opened as a file for writing, not even by root.
     fs::create_dir_all(&database).unwrap();
     says(&refused(&place).await, &["state/taskbridge.db", "cannot be opened for writing"]);
 }
 
+/// A file that is no database keeps the server from starting, and is not changed.
 #[tokio::test]
-async fn a_file_that_is_no_database_is_left_alone() {
+async fn non_database_file_is_untouched() {
     let place = place();
     let database = place.path("state/taskbridge.db");
     fs::create_dir(place.path("state")).unwrap();
@@ -99,8 +106,9 @@ async fn a_file_that_is_no_database_is_left_alone() {
     assert_eq!(fs::read_to_string(&database).unwrap(), content);
 }
 
+/// The error says that the database is damaged, and the file is not changed.
 #[tokio::test]
-async fn a_damaged_database_is_told_apart_from_none() {
+async fn damaged_database_prevents_start() {
     let place = place();
     started_once(&place).await;
     let database = place.path("state/taskbridge.db");
@@ -111,13 +119,14 @@ async fn a_damaged_database_is_told_apart_from_none() {
     assert_eq!(fs::read(&database).unwrap(), bytes, "it is left as it was found");
 }
 
+/// A newer schema keeps the server from starting, unless it declares itself compatible.
 #[tokio::test]
-async fn a_database_of_a_newer_version_is_left_alone() {
+async fn newer_incompatible_database_is_untouched() {
     let place = place();
     started_once(&place).await;
     let database = rusqlite::Connection::open(place.path("state/taskbridge.db")).unwrap();
     database.pragma_update(None, "user_version", 1_000).unwrap();
-    // One that this program can work on is.
+    // The older program accepts a newer schema that declares itself compatible.
     assert_eq!(place.serve().stop(), Some(0));
     database.execute("UPDATE taskbridge_schema SET oldest = 999", []).unwrap();
     says(&refused(&place).await, &["state/taskbridge.db", "version 1000", "a newer taskbridge"]);
@@ -125,8 +134,9 @@ async fn a_database_of_a_newer_version_is_left_alone() {
     assert_eq!(version, 1_000);
 }
 
+/// A database of another program keeps the server from starting, and gets no tables.
 #[tokio::test]
-async fn a_database_of_another_program_is_left_alone() {
+async fn foreign_database_is_untouched() {
     let place = place();
     fs::create_dir(place.path("state")).unwrap();
     let database = rusqlite::Connection::open(place.path("state/taskbridge.db")).unwrap();
@@ -136,7 +146,7 @@ async fn a_database_of_another_program_is_left_alone() {
     assert_eq!(tables, 1);
 }
 
-/// Makes a database with one ended task.
+/// Creates a database with one finished task.
 async fn started_once(place: &Place) {
     let mut server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
@@ -155,11 +165,12 @@ async fn state_is_for_its_user_alone() {
     }
 }
 
+/// A call that fails on a full disk creates no task. Every task whose id a client got survives a restart.
 #[tokio::test]
-async fn on_a_full_disk_no_task_is_handed_out() {
+async fn full_disk_call_creates_no_task() {
     let place = place();
-    // Files that cannot grow beyond 512 KiB are to SQLite a disk on which nothing more can be written. The signal that
-    // would end the process is ignored, and stays so across exec.
+    // To SQLite, a file size limit of 512 KiB is a full disk. The signal that would end the process
+    // (SIGXFSZ) is ignored, and stays ignored across exec.
     let mut server = place.serve_under("trap '' XFSZ; ulimit -f 1024");
     let client = Client::open(server.url()).await.unwrap();
     let mut told = Vec::new();
@@ -170,7 +181,7 @@ async fn on_a_full_disk_no_task_is_handed_out() {
             Err(fault) => break fault,
         }
     };
-    // The client learns that it is not its fault, and nothing about the server's insides.
+    // The client learns that the fault is the server's, and no internals of the server.
     let Fault::Refused { code, message } = fault else { panic!("{fault:?}") };
     assert_eq!(code, -32603, "{message}");
     assert!(!message.contains("state/taskbridge.db"), "{message}");
@@ -186,13 +197,13 @@ async fn on_a_full_disk_no_task_is_handed_out() {
     let Fault::Refused { code, message: modern } = fault else { panic!("{fault:?}") };
     assert_eq!(code, -32603, "{modern}");
     assert!(modern.contains("fault=") && !modern.contains("state/taskbridge.db"), "{modern}");
-    // Whoever runs the server finds what is wrong and where, by the reference that the client was given.
+    // The operator finds the cause and the file in the log by the reference that the client got.
     let reference = message.split("fault=").nth(1).unwrap().to_owned();
     let log = fs::read_to_string(place.path("server.log")).unwrap();
     let line = log.lines().find(|line| line.contains(&reference)).unwrap();
     says(line, &["ERROR", "state/taskbridge.db"]);
 
-    // What was there can still be read, and what was refused was not made.
+    // Existing tasks can still be read, and refused calls created no task.
     client.get(&told[0]).await.unwrap();
     server.kill();
     let server = place.serve();
@@ -206,7 +217,7 @@ async fn on_a_full_disk_no_task_is_handed_out() {
     client.result(&task).await.unwrap();
 }
 
-/// A job whose note and result are nested as deep as JSON is read.
+/// The note and the result of a job are nested to the depth limit of the JSON parser.
 #[tokio::test]
 async fn deep_note_and_result_are_served() {
     let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
@@ -228,7 +239,7 @@ target.command = ["sh", "-c", "echo \"log info $0\" >> $TASKBRIDGE_EVENTS; echo 
     assert_eq!(client.get(&task).await.unwrap()["status"], "completed");
 }
 
-/// An unreadable row is an error of that task, in plain words, and of nothing else.
+/// An unreadable row is an error of its own task only, and the message is clear.
 #[tokio::test]
 async fn unreadable_row_fails_only_its_task() {
     let place = place();

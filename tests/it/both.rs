@@ -1,9 +1,9 @@
-//! The same calls by every way that a client has, each over a store of its own: by the tasks of 2025-11-25, by the
-//! extension of 2026-07-28, and by plain calls of either generation. The answers mean the same, and the rows that are
-//! left are equal but for what [`DIFFERENCES`] lists.
+//! The same calls through every protocol path: tasks of 2025-11-25, the tasks extension of 2026-07-28, and
+//! plain calls of both generations. Each path has its own store. Responses mean the same, and the resulting
+//! rows are equal except for [`DIFFERENCES`].
 //!
-//! Not compared is what no two runs share: ids, keys, times, versions, and where a call came from (session, progress
-//! token, the stream that a question went out on).
+//! The comparison leaves out what differs between any two runs: ids, keys, times, versions, and the origin
+//! of a call (session, progress token, stream of a question).
 
 mod rows;
 mod ways;
@@ -16,13 +16,13 @@ use crate::support::{BASICS, Place, TestApp};
 use rows::Rows;
 use ways::{Call, Way};
 
-/// Where the ways may differ, and why they must.
+/// Allowed differences between the paths, with the reason for each.
 const DIFFERENCES: [Difference; 4] = [
     Difference {
         scenario: "a cancel",
         way: Way::EXTENSION,
-        // A task of 2025-11-25 is cancelled before the request is answered. The extension only asks for it, so that the
-        // last word is the job's.
+        // In 2025-11-25 a task is cancelled before the request is answered. The extension only requests the
+        // cancellation, so the job determines the final state.
         made_equal: |rows, _| {
             let [row] = rows.as_mut_slice() else { panic!("one row") };
             assert_eq!((&row["message"], &row["output"]), (&json!("cancelled on request"), &json!({})));
@@ -33,7 +33,7 @@ const DIFFERENCES: [Difference; 4] = [
     Difference {
         scenario: "a cancel that the job outruns",
         way: Way::EXTENSION,
-        // The same: who only asked is told how the job ended.
+        // Same reason: the extension only requests cancellation, so the caller sees how the job ended.
         made_equal: |rows, _| {
             let [row] = rows.as_mut_slice() else { panic!("one row") };
             assert_eq!(row["state"], json!({"ended": "succeeded"}));
@@ -46,8 +46,8 @@ const DIFFERENCES: [Difference; 4] = [
     Difference {
         scenario: "a consent",
         way: "of 2026-07-28",
-        // There it is asked for before there is a task, and the answer comes with the call. What is left of the asking
-        // is the name of the call, under which a second copy of it finds the same task.
+        // In 2026-07-28 the consent is requested before a task exists, and the answer arrives with the call.
+        // Only the name of the call remains, under which a duplicate of the call finds the same task.
         made_equal: |rows, first| {
             let [row] = rows.as_mut_slice() else { panic!("one row") };
             assert_eq!((row.get("questions"), &row["once"]), (None, &json!(["nonce"])));
@@ -58,7 +58,7 @@ const DIFFERENCES: [Difference; 4] = [
     Difference {
         scenario: "a consent that is not given",
         way: "of 2026-07-28",
-        // There was no task yet, so none is left.
+        // No task existed yet, so no row remains.
         made_equal: |rows, first| {
             assert_eq!(*rows, Vec::<Value>::new());
             assert_eq!(
@@ -71,16 +71,16 @@ const DIFFERENCES: [Difference; 4] = [
     },
 ];
 
-/// One entry of the list.
+/// One allowed difference.
 struct Difference {
     scenario: &'static str,
-    /// Part of the name of the ways that differ from the first.
+    /// Part of the names of the paths that differ from the first path.
     way: &'static str,
-    /// Makes the rows that they leave those of the first way.
+    /// Makes the rows of such a path equal to those of the first path.
     made_equal: fn(&mut Vec<Value>, &[Value]),
 }
 
-/// Waits that are short, and the companion tools for everybody.
+/// Short waits, and companion tools for every caller.
 const WAITS: &str = "[server]\ncall_budget = \"400ms\"\nquick_wait = \"50ms\"\ncompanion_tools = \"always\"";
 
 const CONFIG: &str = r#"
@@ -158,8 +158,8 @@ when_full = "refuse"
 
 type Scenario = for<'a> fn(&'a Way, &'a TestApp) -> BoxFuture<'a, Vec<Value>>;
 
-/// What is done by each way, and how the tasks end that it makes. It gives what a caller was told, which is the same
-/// for all.
+/// The scenarios: each with its name, the final states of its tasks, and the calls. A scenario returns the
+/// responses that the caller got, which must be the same on all paths.
 const SCENARIOS: [(&str, &[&str], Scenario); 18] = [
     ("a call as a task", &["succeeded"], |way, _| {
         Box::pin(async { vec![way.run(Call::of("job", json!({"delay_ms": 700}))).await] })
@@ -244,7 +244,7 @@ const SCENARIOS: [(&str, &[&str], Scenario); 18] = [
             let arguments = json!({"document": document, "token": "hunter2"});
             let waiting = way.begin(Call::of("secrets", arguments)).await;
             waiting.task();
-            // What is to be started is in the row only for as long as it waits.
+            // The job spec is in the row only while the task waits.
             let in_line = Rows::of(app).last();
             assert!(!in_line.to_string().contains("hunter2") && !in_line.to_string().contains("a;b"));
             assert_eq!(in_line["job"]["pending"]["spec"]["sealed"], "set");
@@ -278,7 +278,7 @@ const SCENARIOS: [(&str, &[&str], Scenario); 18] = [
     }),
 ];
 
-/// What one way makes of each scenario: what its caller was told, and the rows that are left.
+/// Runs every scenario on one path. Returns the caller's responses and the resulting rows of each scenario.
 async fn play(name: &'static str) -> Vec<(Vec<Value>, Vec<Value>)> {
     let place = Place::new(&format!("{}{CONFIG}", BASICS.replace("[server]", WAITS)));
     let app = TestApp { server: place.serve(), place };

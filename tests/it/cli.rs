@@ -1,5 +1,5 @@
-//! The command line: what is printed where, how a config is found, and how the program ends. What keeps a server from
-//! starting is tested in `bad_input`.
+//! Tests of the command line: output streams, config lookup and exit codes. Errors that keep a server from
+//! starting are tested in `bad_input`.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -25,8 +25,9 @@ async fn run(place: &Place, arguments: &[&str]) -> Ended {
     place.run(program(place, arguments)).await
 }
 
+/// The internal `adapter-helper` is not listed.
 #[tokio::test]
-async fn help_names_every_command_and_not_the_helper() {
+async fn help_lists_every_public_command() {
     let help = run(&Place::new(""), &["--help"]).await;
     for word in [
         "serve",
@@ -46,15 +47,16 @@ async fn help_names_every_command_and_not_the_helper() {
 }
 
 #[tokio::test]
-async fn check_says_what_is_right() {
+async fn check_reports_valid_config() {
     let checked = run(&Place::new(SIM), &["check", "--config", "taskbridge.toml"]).await;
     assert_eq!(checked.code, Some(0));
     assert_eq!(checked.stdout, "taskbridge.toml: all right: 1 tool on 1 backend\n");
     assert_eq!(checked.stderr, "");
 }
 
+/// Each error has its own line, with its position in the config and a suggestion.
 #[tokio::test]
-async fn check_says_everything_that_is_wrong() {
+async fn check_reports_every_error() {
     let place = Place::new(
         "[server]\nlisen = \"x\"\n[tools.t]\nbackend = \"hre\"\ntarget = {}\n[backends.here]\nkind = \"locla\"\n",
     );
@@ -88,7 +90,7 @@ async fn faulty_backend_hides_no_tool_mistake() {
     assert!(!says("backends.gh.token") && fields.iter().all(|field| says(field)), "{}", without.stderr);
     assert_eq!(without.stderr.lines().count(), checked.stderr.lines().count() - 1, "{}", without.stderr);
 
-    // A mistake of the backend's own hides none either.
+    // A mistake in the backend's own settings hides none of the other errors either.
     let wrong =
         format!("{}call_timout = \"1s\"\n{tools}", backend.replace("{ env = \"NO_SUCH_TOKEN\" }", "\"x\""));
     fs::write(place.config(), wrong).unwrap();
@@ -105,8 +107,9 @@ async fn faulty_backend_hides_no_tool_mistake() {
     );
 }
 
+/// On a terminal, `serve --stdio` says what it is for and names `taskbridge call`.
 #[tokio::test]
-async fn stdio_at_terminal_says_what_it_is_for() {
+async fn stdio_at_terminal_prints_hint() {
     let place = Place::new(&format!("{BASICS}{SIM}"));
     let mut serve = Pty::start(&program(&place, &["serve", "--stdio", "--config", "taskbridge.toml"]));
     serve.shows("--stdio speaks MCP with the client that starts it").await;
@@ -116,8 +119,9 @@ async fn stdio_at_terminal_says_what_it_is_for() {
     assert_eq!(code, Some(0));
 }
 
+/// `TASKBRIDGE_CONFIG` comes before `config/taskbridge.toml`, which comes before the user's config folder.
 #[tokio::test]
-async fn the_config_is_looked_for_in_the_usual_places() {
+async fn config_lookup_follows_documented_order() {
     let place = Place::new("");
     let nowhere = run(&place, &["check"]).await;
     assert_eq!(nowhere.code, Some(1));
@@ -143,8 +147,9 @@ async fn the_config_is_looked_for_in_the_usual_places() {
     assert!(found.stdout.starts_with("other.toml: all right"), "{found:?}");
 }
 
+/// `check` without arguments finds it in the root of the repository.
 #[tokio::test]
-async fn the_default_config_is_found_from_the_tree() {
+async fn repository_default_config_is_valid() {
     let place = Place::new("");
     let mut command = program(&place, &["check"]);
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
@@ -152,9 +157,10 @@ async fn the_default_config_is_found_from_the_tree() {
     assert!(found.stdout.starts_with("config/taskbridge.toml: all right: "), "{found:?}");
 }
 
+/// It prints a client config and a `curl` command, and creates no files but its state.
 #[test]
-fn a_server_says_how_to_connect_and_stops_in_order() {
-    // Without a path in [store], state is where XDG says, and nothing is written anywhere else.
+fn server_prints_client_config_and_stops() {
+    // Without a path in `[store]`, state is in the XDG state folder, and no other file is written.
     let place = Place::new(&format!("[server]\nlisten = \"127.0.0.1:0\"\n{SIM}"));
     let mut server = place.serve();
     let url = server.url().to_owned();
@@ -172,8 +178,9 @@ fn a_server_says_how_to_connect_and_stops_in_order() {
     assert_eq!(names, [".local", "server.log", "taskbridge.toml"]);
 }
 
+/// `--listen` follows the same rules as `server.listen` of the config.
 #[tokio::test]
-async fn an_address_from_the_command_line_is_held_to_the_same_rules() {
+async fn public_listen_option_is_refused() {
     let place = Place::new(&format!("{BASICS}{SIM}"));
     let refused = run(&place, &["--config", "taskbridge.toml", "--listen", "0.0.0.0:0"]).await;
     assert_eq!(refused.code, Some(1));
@@ -181,7 +188,7 @@ async fn an_address_from_the_command_line_is_held_to_the_same_rules() {
 }
 
 #[tokio::test]
-async fn a_backend_that_cannot_be_connected_is_told_with_its_line() {
+async fn backend_connection_error_names_config_line() {
     let there = "[backends.there]\nkind = \"sim\"\naddress = \"192.0.2.1:80\"\n";
     let text = format!("{BASICS}{there}{SIM}");
     let line = 1 + text.lines().position(|line| line == "[backends.there]").unwrap();
@@ -193,8 +200,9 @@ async fn a_backend_that_cannot_be_connected_is_told_with_its_line() {
     assert!(refused.stderr.starts_with(&begin), "{}", refused.stderr);
 }
 
+/// Log lines are not written to standard output, not even at debug level.
 #[test]
-fn over_stdio_nothing_but_the_protocol_is_on_standard_output() {
+fn stdio_writes_only_protocol_to_stdout() {
     let place = Place::new(&format!("{BASICS}{SIM}"));
     let mut child = program(&place, &["serve", "--stdio", "--config", "taskbridge.toml"])
         .env("TASKBRIDGE_LOG", "debug")
@@ -221,9 +229,9 @@ fn over_stdio_nothing_but_the_protocol_is_on_standard_output() {
     assert_eq!(messages[0]["result"]["protocolVersion"], "2025-11-25");
 }
 
-/// AWS's libraries would write the key's id when they find it, and whole requests.
+/// AWS's libraries would log the id of the access key when they find it, and whole requests.
 #[test]
-fn no_filter_has_the_log_quote_keys_of_aws() {
+fn trace_log_contains_no_aws_keys() {
     let aws = "[backends.aws]\nkind = \"step-functions\"\nregion = \"us-east-1\"\nendpoint = \"http://127.0.0.1:9\"\n";
     let place = Place::new(&format!("{BASICS}{aws}{SIM}"));
     let mut child = program(&place, &["serve", "--stdio", "--config", "taskbridge.toml"])
@@ -242,7 +250,7 @@ fn no_filter_has_the_log_quote_keys_of_aws() {
     assert!(!log.contains("AKIAOFTHETESTS") && !log.contains("s3cr3t-of-the-tests"), "{log}");
 }
 
-/// AWS's libraries would print the whole answer of a metadata service that refuses, as Rust shows it to programmers.
+/// AWS's libraries would print the whole response of a refusing metadata service in Rust's `Debug` format.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "it answers beside the program under test")]
 fn refusing_metadata_service_is_plain_line() {
@@ -280,28 +288,29 @@ fn refusing_metadata_service_is_plain_line() {
 }
 
 #[tokio::test]
-async fn an_unknown_helper_is_told() {
+async fn unknown_helper_is_refused() {
     let refused = run(&Place::new(""), &["adapter-helper", "none"]).await;
     assert_eq!(refused.code, Some(1));
     assert_eq!(refused.stderr, "taskbridge: no adapter of kind `none` has a helper\n");
 }
 
-/// Connects and sends half a request, so that the server has something in hand.
+/// Connects and sends half a request, so that the server has a request in flight.
 fn half_a_request(url: &str) -> TcpStream {
     let address = url.trim_start_matches("http://").trim_end_matches("/mcp");
     let mut stream = TcpStream::connect(address).unwrap();
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
                 Accept: application/json, text/event-stream\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
-    // It says so when it has begun to read the body.
+    // The server sends `100 Continue` when it begins to read the body.
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 100");
     stream
 }
 
+/// After a second signal the server no longer waits for requests in flight.
 #[test]
-fn a_second_signal_leaves_at_once() {
+fn second_signal_stops_at_once() {
     let place = Place::new(&format!("{BASICS}{SIM}"));
     let mut server = place.serve();
     let _busy = half_a_request(server.url());
@@ -314,12 +323,13 @@ fn a_second_signal_leaves_at_once() {
     }
     let told_again = Instant::now();
     assert_eq!(server.stop(), Some(0));
-    // Without the second signal it would wait five seconds for that request.
+    // Without the second signal the server would wait five seconds for that request.
     assert!(told_again.elapsed() < Duration::from_secs(4), "{:?}", told_again.elapsed());
 }
 
+/// A stream ends without a result of its task, and the task exists after a restart.
 #[tokio::test]
-async fn a_server_that_stops_ends_its_streams_and_keeps_its_tasks() {
+async fn server_stop_ends_streams_keeps_tasks() {
     let place = Place::new(&format!("{BASICS}{SIM}parameters.delay_ms.type = \"integer\"\n"));
     let mut server = place.serve();
     let client = Client::open(server.url()).await.unwrap();

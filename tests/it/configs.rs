@@ -1,4 +1,4 @@
-//! The configs in the tree, and the schema that is generated for them.
+//! Tests of the configs in the repository, and of the generated JSON schema.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{BASICS, Client, Ended, PROGRAM, Place};
 
-/// The repository.
+/// The root of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -16,7 +16,7 @@ async fn run(arguments: &[&str]) -> Ended {
     let place = Place::new("");
     let mut command = Command::new(PROGRAM);
     place.settle(command.args(arguments));
-    // The config of a backend may name a credential in the environment, and is not right without it.
+    // A backend's config may refer to a credential in the environment, and is invalid without it.
     command.env("GITHUB_TOKEN", "none");
     place.run(command).await
 }
@@ -27,7 +27,8 @@ async fn schema() -> Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-/// Every config that this program understands; the example of an adapter of one's own has its own program.
+/// Every config that this program can parse. The custom adapter example is left out, because it has its own
+/// program.
 fn configs() -> Vec<PathBuf> {
     fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).into_iter().flatten() {
@@ -47,15 +48,17 @@ fn configs() -> Vec<PathBuf> {
     all
 }
 
+/// `config/schema.json` equals the output of `taskbridge schema`.
 #[tokio::test]
-async fn the_schema_in_the_tree_is_current() {
+async fn committed_schema_is_current() {
     let kept = std::fs::read_to_string(root().join("config/schema.json")).unwrap();
     let kept: Value = serde_json::from_str(&kept).unwrap();
     assert!(kept == schema().await, "it is out of date: cargo run -- schema > config/schema.json");
 }
 
+/// Every config in the repository is valid for `check` and for the JSON schema.
 #[tokio::test]
-async fn every_config_in_the_tree_is_right_and_fits_the_schema() {
+async fn every_config_passes_check_and_schema() {
     let validator = jsonschema::validator_for(&schema().await).unwrap();
     for file in configs() {
         let output = run(&["check", "--config", file.to_str().unwrap()]).await;
@@ -71,7 +74,7 @@ async fn every_config_in_the_tree_is_right_and_fits_the_schema() {
 }
 
 #[tokio::test]
-async fn the_schema_refuses_what_the_program_refuses() {
+async fn schema_and_program_refuse_same_configs() {
     let validator = jsonschema::validator_for(&schema().await).unwrap();
     for (text, fits) in [
         ("[backends.a]\nkind = \"sim\"\nseed = 1\nmax_running = 2\n", true),
@@ -87,8 +90,9 @@ async fn the_schema_refuses_what_the_program_refuses() {
     }
 }
 
+/// The names of the server's own tools are reserved.
 #[tokio::test]
-async fn no_tool_can_have_the_name_of_one_of_the_servers_own() {
+async fn tool_with_reserved_name_is_refused() {
     let sim = "[backends.sim]\nkind = \"sim\"\n";
     let always = BASICS.replace("[server]\n", "[server]\ncompanion_tools = \"always\"\n");
     let place = Place::new(&format!("{always}{sim}"));

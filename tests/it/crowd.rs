@@ -1,8 +1,9 @@
-//! Many live tasks and many blocked `tasks/result` calls in one server: no error, bounded memory, a finished task
-//! wakes only who waits for it, and whoever waits costs no CPU.
+//! Load test: many live tasks and many blocked `tasks/result` calls in one server. It expects no errors and
+//! bounded memory. A finished task wakes only its own waiters, and waiting callers use no CPU.
 //!
-//! `$TASKBRIDGE_CROWD_TASKS` and `$TASKBRIDGE_CROWD_BLOCKED` say how many, `$TASKBRIDGE_CROWD_IDLE_PERCENT` how much
-//! of one core an idle server may use, measured for `$TASKBRIDGE_CROWD_IDLE_SECONDS` after as many to come to rest.
+//! `$TASKBRIDGE_CROWD_TASKS` and `$TASKBRIDGE_CROWD_BLOCKED` set the counts.
+//! `$TASKBRIDGE_CROWD_IDLE_PERCENT` is the limit of one core for an idle server. It is measured over
+//! `$TASKBRIDGE_CROWD_IDLE_SECONDS`, after a settling time of the same length.
 
 #![allow(clippy::print_stdout, reason = "the figures are part of the test's output")]
 
@@ -15,17 +16,17 @@ use tokio::task::JoinSet;
 
 use crate::support::{BASICS, Client, Fault, Place, TestApp, knob, raise_file_limit, text};
 
-/// Requests at the same time while tasks are made and cancelled.
+/// Number of concurrent requests while tasks are created and cancelled.
 const HANDS: usize = 32;
 
-/// How many tasks are ended one by one to see what an end costs.
+/// Number of tasks that are ended one by one to measure the cost of an end.
 const ENDS: usize = 200;
 
-/// The most memory that the server may hold, in MiB.
+/// Memory limit of the server, in MiB.
 const MOST_MIB: u64 = 150;
 
-/// Looks are spaced from the first one as they are for jobs that are older than five minutes, so that the test need not
-/// wait that long for what lasts. Ends are seen at once all the same: the engine gives hints.
+/// Polls have the interval of jobs older than five minutes from the start, so the test need not wait for the
+/// steady state. Ends are still seen at once, because the engine sends hints.
 const CONFIG: &str = r#"
 [reconciler]
 quickest_look = "30s"
@@ -40,10 +41,10 @@ parameters.delay_ms.type = "integer"
 parameters.text.type = "string"
 "#;
 
-/// A job that no part of this test waits for.
+/// Duration of a job that the test never waits for.
 const ENDLESS_MS: u64 = 3_600_000;
 
-/// Makes tasks, several at a time.
+/// Creates tasks, several concurrently.
 async fn start(client: &Client, numbers: std::ops::Range<usize>, delay_ms: u64) -> Vec<(usize, String)> {
     let (mut running, mut tasks, mut numbers) = (JoinSet::new(), Vec::new(), numbers);
     loop {
@@ -61,7 +62,7 @@ async fn start(client: &Client, numbers: std::ops::Range<usize>, delay_ms: u64) 
     }
 }
 
-/// The server's CPU time for one end of a task, ended one after the other.
+/// Measures the server's CPU time per task end, with tasks ended one after another.
 async fn cost_of_an_end(app: &TestApp, client: &Client, numbers: std::ops::Range<usize>) -> Duration {
     let tasks = start(client, numbers, ENDLESS_MS).await;
     let before = app.server.cpu();
@@ -71,15 +72,16 @@ async fn cost_of_an_end(app: &TestApp, client: &Client, numbers: std::ops::Range
     (app.server.cpu() - before) / u32::try_from(tasks.len()).unwrap()
 }
 
+/// Thousands of running tasks and hundreds of waiting calls cost little while nothing changes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_is_borne() {
+async fn load_keeps_cpu_and_memory_bounded() {
     let live: usize = knob("TASKBRIDGE_CROWD_TASKS", 2_000);
     let blocked: usize = knob("TASKBRIDGE_CROWD_BLOCKED", 200);
     let idle_percent: f64 = knob("TASKBRIDGE_CROWD_IDLE_PERCENT", 5.0);
     let idle_seconds: u64 = knob("TASKBRIDGE_CROWD_IDLE_SECONDS", 3);
     raise_file_limit();
     let place = Place::new(&format!("{BASICS}{CONFIG}"));
-    // A session of a user has a soft limit that is too small for a crowd, as a rule: the server raises it.
+    // A user session usually has a soft file limit that is too low for this load. The server raises it.
     let app = TestApp { server: place.serve_under("ulimit -S -n 100"), place };
     let client = app.client().await;
 
@@ -88,7 +90,7 @@ async fn a_crowd_is_borne() {
     let alone = cost_of_an_end(&app, &client, 0..ENDS).await;
     println!("crowd: {live} tasks made within {:.1} s", began.elapsed().as_secs_f64());
 
-    // These end while they are waited for, all at once.
+    // These jobs end while callers wait for them, all at once.
     let long_enough = u64::try_from(blocked).unwrap() * 10 + (idle_seconds * 2 + 15) * 1_000;
     let watched = start(&client, 0..blocked, long_enough).await;
     let made = Instant::now();
@@ -103,7 +105,7 @@ async fn a_crowd_is_borne() {
     );
     assert!(amid < alone * 3 + Duration::from_millis(1), "an end wakes more than those who wait for it");
 
-    // The first look at a job writes down what was seen; those that follow find nothing new.
+    // The first poll of a job writes its observation. Later polls find no change.
     tokio::time::sleep(Duration::from_secs(idle_seconds)).await;
     let (before, since) = (app.server.cpu(), Instant::now());
     tokio::time::sleep(Duration::from_secs(idle_seconds)).await;

@@ -1,4 +1,4 @@
-//! The tools of the default config, for real: what a newcomer tries first has to work.
+//! Runs the tools of the default config for real, because new users try them first.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ struct Default {
 }
 
 impl Default {
-    /// The program as `cargo run` starts it, with its state in a folder of its own.
+    /// Starts the program as `cargo run` does, with its state in its own folder.
     fn start() -> Self {
         let place = Place::new("");
         let mut command = Command::new(PROGRAM);
@@ -32,7 +32,7 @@ impl Default {
         Client::open(self.server.url()).await.unwrap()
     }
 
-    /// A folder with names that break careless scripts.
+    /// Creates a folder with file names that break careless scripts.
     fn folder(&self) -> String {
         let folder = self.place.path("a folder");
         fs::create_dir_all(folder.join("sub -n")).unwrap();
@@ -43,7 +43,7 @@ impl Default {
     }
 }
 
-/// Answers the next question on a `tasks/result` stream, and gives the question and then the result.
+/// Answers the next question on a `tasks/result` stream. Returns the question and the result.
 async fn answered(client: &Client, mut events: Events, answer: Value) -> (Value, Value) {
     let mut question = Value::Null;
     while let Some(message) = events.next().await.unwrap() {
@@ -57,7 +57,7 @@ async fn answered(client: &Client, mut events: Events, answer: Value) -> (Value,
     panic!("the stream ended without a result, after {question}");
 }
 
-/// The bytes of the artifact that a result links to.
+/// Reads the bytes of the artifact that a result links to.
 async fn artifact(client: &Client, result: &Value, name: &str) -> Vec<u8> {
     let links = result["content"].as_array().unwrap().iter().filter(|block| block["type"] == "resource_link");
     let link = links.into_iter().find(|link| link["name"] == name);
@@ -88,7 +88,7 @@ async fn hash_tree_hashes_every_file() {
     let checked = check.args(["--check", "--status", "--strict"]).arg(server.place.path("sums"));
     assert!(checked.current_dir(&folder).status().unwrap().success(), "{sums}");
 
-    // The same tree has the same digest, and another one has another.
+    // The same tree has the same digest, and a changed tree has a different one.
     let again = client.call("hash_tree", json!({"path": folder})).await.unwrap();
     assert_eq!(again["structuredContent"], *found);
     fs::write(Path::new(&folder).join("-e"), "abd").unwrap();
@@ -97,8 +97,9 @@ async fn hash_tree_hashes_every_file() {
     assert_eq!(changed["structuredContent"]["files"], 3);
 }
 
+/// An empty folder has a result, a missing folder is an error, and a relative path is refused.
 #[tokio::test]
-async fn hash_tree_says_what_it_cannot_do() {
+async fn hash_tree_reports_missing_folder() {
     let server = Default::start();
     let client = server.client().await;
     let empty = server.place.path("empty");
@@ -115,8 +116,9 @@ async fn hash_tree_says_what_it_cannot_do() {
     );
 }
 
+/// The archive unpacks to the same files. A large one is created only with consent.
 #[tokio::test]
-async fn archive_folder_gives_the_archive_back_and_asks_if_it_is_large() {
+async fn archive_folder_asks_before_large_archive() {
     let server = Default::start();
     let client = server.client().await;
     let folder = server.folder();

@@ -1,5 +1,5 @@
-//! `taskbridge doctor` and `taskbridge discover`, as they are typed: what is right, what is wrong and how it is mended, the
-//! exit code, and tools that can be pasted.
+//! Tests of `taskbridge doctor` and `taskbridge discover` as commands: findings and fixes, the exit code,
+//! and tools that can be pasted into a config.
 
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::DiscoveredTool;
@@ -23,13 +23,13 @@ async fn doctor(place: &Place, more: &[&str]) -> Ended {
     place.run(command).await
 }
 
-/// What was found, as programs read it, with the exit code.
+/// Runs `doctor --json`. Returns the findings and the exit code.
 async fn found(place: &Place) -> (Vec<Value>, Option<i32>) {
     let ended = doctor(place, &["--json"]).await;
     (serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("no JSON: {ended:?}")), ended.code)
 }
 
-/// The one finding about this, with what it says and how to mend it.
+/// Returns the one finding with this subject, and fails if there is none or more than one.
 fn about<'a>(found: &'a [Value], of: &str, what: &str) -> &'a Value {
     let mut hits = found.iter().filter(|one| one["of"] == of && one["what"] == what);
     let hit = hits.next().unwrap_or_else(|| panic!("nothing about {of}: {what} in {found:#?}"));
@@ -37,8 +37,9 @@ fn about<'a>(found: &'a [Value], of: &str, what: &str) -> &'a Value {
     hit
 }
 
+/// This is true with and without a running server, and no database is created.
 #[tokio::test]
-async fn what_is_right_is_told_and_nothing_is_made() {
+async fn valid_setup_has_no_doctor_faults() {
     let place = Place::new(&format!("{BASICS}{ONE}"));
     let ended = doctor(&place, &[]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -51,7 +52,7 @@ async fn what_is_right_is_told_and_nothing_is_made() {
     assert!(ended.stdout.ends_with("0 faults, 0 warnings\n"), "{ended:?}");
     assert!(!place.path("state/taskbridge.db").exists(), "a database was made");
 
-    // Beside a server that runs.
+    // The same with a running server on the same store.
     let server = place.serve();
     let (found, code) = found(&place).await;
     assert_eq!(code, Some(0), "{found:#?}");
@@ -60,7 +61,7 @@ async fn what_is_right_is_told_and_nothing_is_made() {
     drop(server);
 }
 
-/// Nobody has granted anything yet, so there are no credentials, and nothing is called.
+/// No credentials exist yet at this point, so `--policy` makes no calls.
 #[tokio::test]
 async fn policy_is_printed_offline() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -85,8 +86,9 @@ async fn policy_is_printed_offline() {
     assert!(ended.stderr.contains("no backend of this config needs an IAM policy"), "{ended:?}");
 }
 
+/// Tools, backends and receivers that cannot work are faults. One fault hides no other. No secret is shown.
 #[tokio::test]
-async fn what_will_not_work_is_a_fault_with_how_to_mend_it() {
+async fn doctor_faults_come_with_fixes() {
     let place = Place::new("");
     let sim = SimProcess::start(&place, "keyed");
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -131,9 +133,9 @@ async fn what_will_not_work_is_a_fault_with_how_to_mend_it() {
     assert!(!ended.stdout.contains("secret-path") && !ended.stdout.contains(secret), "a secret is shown");
 }
 
-/// A FIFO that nobody writes to, in place of a file on a shared file system whose server is away.
+/// A FIFO without a writer stands in for a file on a shared file system whose server is down.
 #[tokio::test]
-async fn a_file_that_hangs_is_a_fault_and_does_not_keep_the_doctor() {
+async fn doctor_reports_hanging_file_in_time() {
     let place = Place::new("");
     let bin = place.path("bin");
     let cluster = format!(
@@ -142,7 +144,7 @@ async fn a_file_that_hangs_is_a_fault_and_does_not_keep_the_doctor() {
         bin.display()
     );
     std::fs::write(place.config(), format!("{BASICS}{cluster}")).unwrap();
-    // A controller that is away keeps nobody from looking at the rest.
+    // An unreachable controller does not stop the other checks.
     std::fs::create_dir(&bin).unwrap();
     for name in ["scontrol", "sinfo", "sacctmgr"] {
         let lines = "#!/bin/sh\necho 'Unable to contact slurm controller (connect failure)' >&2\nexit 1\n";
@@ -158,7 +160,7 @@ async fn a_file_that_hangs_is_a_fault_and_does_not_keep_the_doctor() {
 }
 
 #[tokio::test]
-async fn a_config_or_a_store_that_cannot_be_used_is_a_fault() {
+async fn unusable_config_or_store_is_fault() {
     let place = Place::new("[server]\nlisen = 1\n[tools.x]\nbackend = \"no\"\ntarget = {}\n");
     let (found, code) = found(&place).await;
     assert_eq!((code, found.len()), (Some(1), 2), "{found:#?}");
@@ -190,8 +192,9 @@ async fn damaged_database_is_fault_with_recovery() {
     assert!(!words.contains("migrate"), "{words}");
 }
 
+/// The doctor reports sealed arguments that no key of the config opens, and shows no key.
 #[tokio::test]
-async fn sealed_arguments_whose_key_is_gone_are_a_fault() {
+async fn sealed_arguments_without_key_are_fault() {
     let config = |key: &str| {
         format!(
             "{BASICS}[seal]\nkeys = [\"{key}\"]\n{ONE}[tools.login]\nbackend = \"here\"\nmax_running = 1\n\
@@ -241,8 +244,9 @@ async fn discover_of_failed_backend_exits_nonzero() {
     assert!(ended.stderr.contains("no backend can say what it offers"), "{ended:?}");
 }
 
+/// The output of `discover`, appended to the config, passes `check`, and the server offers its tools.
 #[tokio::test]
-async fn what_discover_prints_is_accepted_when_it_is_pasted() {
+async fn discover_output_is_valid_config() {
     let place = Place::new("");
     let sim = SimProcess::start(&place, "keyed");
     let schema = json!({

@@ -1,5 +1,6 @@
-//! A server that is away for longer than every deadline of its tasks: what ended meanwhile is delivered, and a repeated call
-//! starts nothing. The real binary, killed with SIGKILL, and jobs that outlive it.
+//! A server is down for longer than every deadline of its tasks. Results from the downtime are delivered,
+//! and a repeated call starts no second job. The test kills the real binary with SIGKILL; the jobs survive
+//! it.
 
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use serde_json::json;
 
 use crate::support::{BASICS, Client, Place, text};
 
-/// A command of about a second, under a deadline of two; without the mend of the deadline, its row has expired after four.
+/// A command of about one second with a `max_runtime` of two. Its row would expire after four seconds if the
+/// expiry were not extended after the downtime.
 const CONFIG: &str = r#"
 [lifetime]
 min_ttl = "1s"
@@ -24,7 +26,8 @@ target.command = ["sh", "-c", "echo ran >>ran; sleep 1; echo the result"]
 max_runtime = "2s"
 "#;
 
-/// The job ends while the server is away; the server comes back after `max_runtime` and after the old expiry.
+/// The job ends while the server is down. The server returns after `max_runtime` and after the original
+/// expiry.
 #[tokio::test(flavor = "multi_thread")]
 async fn downtime_past_deadline_keeps_result() {
     let place = Place::new(&format!("{BASICS}{CONFIG}"));
@@ -37,7 +40,7 @@ async fn downtime_past_deadline_keeps_result() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     server.kill();
-    // Longer than max_runtime and keep_result together, from the creation on.
+    // Longer than `max_runtime` and `keep_result` together, counted from the creation of the task.
     tokio::time::sleep(Duration::from_secs(5)).await;
 
     let server = place.serve();

@@ -1,5 +1,6 @@
-//! Several engines, and several servers that are connected to different ones, on a clock that stands still unless everybody
-//! waits: the real loops over the real store, with simulated engines. What one engine does must not be felt by the others.
+//! Several engines, and several servers that are connected to different engines. The real loops run over the
+//! real store with simulated engines, on a paused clock. One engine's faults must not affect tasks of the
+//! others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -35,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The clock of the runtime.
+/// The paused clock of the tokio runtime.
 struct Paused(Instant);
 
 impl Clock for Paused {
@@ -62,7 +63,7 @@ impl Receivers for NoReceivers {
     }
 }
 
-/// Nothing is sealed, every output fits, and there are no slots.
+/// Tools without sealed arguments and without slots. Every output is valid.
 struct Plain;
 
 #[async_trait]
@@ -80,14 +81,14 @@ impl Tools for Plain {
     }
 }
 
-/// A backend in front of a simulated engine, which can hang.
+/// A backend of a simulated engine, which can hang.
 struct Connection {
     inner: Arc<dyn Backend>,
-    /// Known from the first poll on, if `learns`.
+    /// The engine's identity. With `learns`, it is unknown until the first poll.
     identity: Option<String>,
     learns: AtomicBool,
     hangs: bool,
-    /// The keys of the starts that were sent.
+    /// The keys of the start requests that were sent.
     sent: Mutex<BTreeSet<String>>,
 }
 
@@ -98,7 +99,7 @@ impl Connection {
         Arc::new(Self { inner: engine.backend(), identity, learns, hangs, sent: Mutex::default() })
     }
 
-    /// The adapter is told its engine's identity by the engine's first answer.
+    /// Creates a backend that learns its engine's identity from the engine's first response.
     fn learning(engine: &SimEngine, identity: &str) -> Arc<Self> {
         let to = Self::to(engine, Some(identity), false);
         to.learns.store(true, Ordering::SeqCst);
@@ -190,7 +191,7 @@ impl Node {
         Self { service, stop, running }
     }
 
-    /// Calls a tool whose job takes so long.
+    /// Calls a tool whose job has this duration.
     async fn call(&self, backend: &str, takes: Duration) -> TaskId {
         let terms = Terms {
             ttl: HOUR,
@@ -246,7 +247,7 @@ impl Node {
         panic!("it never ends: {:?}", self.task(id).await);
     }
 
-    /// How long it takes until the engine has the jobs of calls that come one after another: the median.
+    /// Returns the median time from a call to its job's handle, over consecutive calls.
     async fn median_start(&self, backend: &str) -> Duration {
         let mut took = Vec::new();
         for _ in 0..21 {
@@ -274,13 +275,13 @@ thread_local! {
     static BEGAN: Instant = Instant::now();
 }
 
-/// When the test began: each has a thread of its own.
+/// Returns the start time of the test. Each test has its own thread.
 fn began() -> Instant {
     BEGAN.with(|began| *began)
 }
 
-/// One engine hangs under many tasks. Another starts its jobs as quickly as before, and no task of the first is reported as
-/// uncertain whose start was never sent: those end by their deadline.
+/// One engine hangs with many tasks. Another engine still starts its jobs as quickly. No task whose start
+/// was never sent is reported as uncertain; those tasks end at their deadline.
 #[tokio::test(start_paused = true)]
 async fn hung_engine_delays_no_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -317,8 +318,8 @@ async fn hung_engine_delays_no_other() {
     node.stop().await;
 }
 
-/// A replica that takes a job over polls it before the engine lists it: the task goes on. What the engine has really lost ends
-/// its task once the lag is over.
+/// A replica that takes over a job polls it before the engine lists it, and the task continues. A job that
+/// the engine has really lost ends its task after the lag.
 #[tokio::test(start_paused = true)]
 async fn new_job_survives_takeover() {
     let dir = tempfile::tempdir().unwrap();
@@ -346,7 +347,7 @@ async fn new_job_survives_takeover() {
     two.stop().await;
 }
 
-/// Two servers with one store and different engines under one name: neither touches the tasks of the other.
+/// Two servers share a store but have different engines under one name. Neither changes the other's tasks.
 #[tokio::test(start_paused = true)]
 async fn other_identity_leaves_tasks_alone() {
     let dir = tempfile::tempdir().unwrap();
@@ -376,8 +377,8 @@ async fn other_identity_leaves_tasks_alone() {
     node.stop().await;
 }
 
-/// The same where the second server hears from its engine only by the first poll which one it is: that it does not know the
-/// job of the other engine ends no task.
+/// The second server learns its engine's identity only from the first poll. An unknown job of the other
+/// engine ends no task.
 #[tokio::test(start_paused = true)]
 async fn identity_learned_late_leaves_tasks_alone() {
     let dir = tempfile::tempdir().unwrap();
@@ -402,7 +403,7 @@ async fn identity_learned_late_leaves_tasks_alone() {
     node.stop().await;
 }
 
-/// A server that has not connected a backend, for whatever reason, leaves its tasks to those that have.
+/// A server that has not connected a backend leaves the backend's tasks to servers that have.
 #[tokio::test(start_paused = true)]
 async fn unconnected_backend_keeps_its_tasks() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The examples, as their READMEs tell to use them.
+//! Runs the examples as their READMEs describe.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn local(place: &Place) -> Server {
     server
 }
 
-/// All that lies under a folder, as one text.
+/// Returns the contents of all files under a folder as one text.
 fn everything_under(folder: &Path) -> String {
     let mut all = String::new();
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -31,8 +31,9 @@ fn everything_under(folder: &Path) -> String {
     all
 }
 
+/// A client without a key is refused, and no caller sees the tasks of another.
 #[tokio::test]
-async fn keys_tell_callers_apart() {
+async fn api_keys_separate_callers() {
     let place = Place::new("");
     let server = local(&place);
     match Client::open(server.url()).await {
@@ -47,8 +48,9 @@ async fn keys_tell_callers_apart() {
     assert!(text(&ann.result(&task).await.unwrap()).contains("2 different lines"));
 }
 
+/// A path that leads out of the inbox is refused.
 #[tokio::test]
-async fn files_come_from_the_inbox_and_from_nowhere_else() {
+async fn file_parameter_reads_only_inbox() {
     let place = Place::new("");
     let server = local(&place);
     let client = Client::open_with(server.url(), "ann-key").await.unwrap();
@@ -79,8 +81,9 @@ async fn a_route_is_planned_from_json() {
     assert!(refused.contains("places[0]") && refused.contains("required"), "{refused}");
 }
 
+/// The token of a deployment is in no file, whether the task runs or is queued.
 #[tokio::test]
-async fn a_deployment_waits_for_approval_and_keeps_its_secret() {
+async fn deployment_waits_for_approval() {
     let place = Place::new("");
     let server = local(&place);
     let client = Client::open_with(server.url(), "ann-key").await.unwrap();
@@ -100,7 +103,7 @@ async fn a_deployment_waits_for_approval_and_keeps_its_secret() {
     let waiting = client.get(&second).await.unwrap();
     let words = "waiting for a free slot, next in its owner's line, by turns with others";
     assert_eq!(waiting["statusMessage"], words, "{waiting}");
-    // The one runs and the other waits in line: of both, the secret is nowhere that it can be read.
+    // One task runs and the other is queued. The secret of neither is readable in any file.
     assert!(!everything_under(&place.path("")).contains("hunter2"));
 
     client.cancel(&second).await.unwrap();
@@ -111,8 +114,9 @@ async fn a_deployment_waits_for_approval_and_keeps_its_secret() {
     assert!(!everything_under(&place.path("")).contains("hunter2"));
 }
 
+/// The prompt completes the name of the service, and its messages embed and link runbooks.
 #[tokio::test]
-async fn a_release_is_prepared_with_its_runbook() {
+async fn release_prompt_includes_runbook() {
     let place = Place::new("");
     let server = local(&place);
     let client = Client::open_with(server.url(), "ann-key").await.unwrap();

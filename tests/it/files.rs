@@ -1,4 +1,5 @@
-//! Files of the server that a caller names, and that change while the call waits for its turn; files that jobs leave.
+//! Tests of server files that a caller names and that change while the call is queued, and of files that
+//! jobs leave.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -66,7 +67,7 @@ backend = "here"
 target.command = ["sh", "-c", "echo left >$TASKBRIDGE_ARTIFACTS/file; echo done"]
 "#;
 
-/// The folder of a job goes with its task, long before the backend's `keep`.
+/// The folder of a job is deleted with its task, long before the backend's `keep` expires.
 #[tokio::test]
 async fn expired_task_loses_its_folder() {
     let place = Place::new(&format!("{BASICS}{SHORT}"));

@@ -1,7 +1,7 @@
-//! The targets of `fuzz/` for a moment: bytes that follow from a seed, and the inputs that are kept there with bytes
-//! changed. What a fuzzer found is kept as one of those, and so tried again.
+//! A short run of the targets of `fuzz/`: bytes derived from a seed, and mutated copies of the stored
+//! inputs. A finding of a fuzzer is stored as one of these inputs and so becomes a regression test.
 //!
-//! `$TASKBRIDGE_FUZZ_INPUTS` says how many for each target.
+//! `$TASKBRIDGE_FUZZ_INPUTS` sets the number of inputs per target.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::support::{Random, knob};
 #[path = "../../fuzz/src/lib.rs"]
 mod entries;
 
-/// The longest input that is made up.
+/// Maximum length of a generated input.
 const LONGEST: u64 = 512;
 
-/// The kept inputs of a target.
+/// Returns the stored inputs of a target.
 fn kept(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(name);
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -23,7 +23,7 @@ fn kept(name: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// The next input: a kept one that is changed in places, or any bytes.
+/// Returns the next input: a mutated stored input, or random bytes.
 fn input(random: &mut Random, kept: &[Vec<u8>]) -> Vec<u8> {
     let any = |random: &mut Random| {
         (0..random.below(LONGEST)).map(|_| random.next().to_be_bytes()[0]).collect::<Vec<u8>>()
@@ -64,7 +64,7 @@ macro_rules! targets {
             }
         )*
 
-        /// Each target of `fuzz/` is one of these tests.
+        /// Each target of `fuzz/` has a test here.
         #[test]
         fn no_target_is_left_out() {
             assert_eq!(entries::TARGETS.map(|(name, _)| name), [$($name),*]);
@@ -78,9 +78,9 @@ targets! {
     no_forged_session_opens: "session",
     no_forged_state_opens: "state",
     no_forged_cursor_opens: "cursor",
-    a_key_stands_for_one_call: "key",
-    no_message_has_more_than_it_may: "bounds",
-    no_stranger_says_where_a_request_is_from: "forwarded",
-    no_made_up_token_lets_anybody_in: "token",
-    nothing_that_an_issuer_answers_makes_somebody_of_nobody: "issuer",
+    key_identifies_one_call: "key",
+    accepted_message_is_within_limits: "bounds",
+    unknown_proxy_cannot_set_origin: "forwarded",
+    forged_token_is_refused: "token",
+    invalid_issuer_response_authenticates_no_caller: "issuer",
 }

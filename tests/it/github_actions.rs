@@ -1,5 +1,6 @@
-//! The real server and the test GitHub, where workflows really run: they are offered as tools, and what GitHub posts makes things
-//! quicker and nothing else, whatever becomes of it. The test GitHub is installed by `tests/run --only github`.
+//! Tests the real server with the test GitHub, which really runs workflows. Workflows are offered as tools.
+//! Webhooks make updates faster and have no other effect, even if they are lost or wrong. `tests/run --only
+//! github` installs the test GitHub.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -10,14 +11,15 @@ use serde_json::{Value, json};
 
 use crate::support::{BASICS, Client, Place, Server};
 
-/// Longer than anything here takes on a busy machine, and far less than until a look in its turn.
+/// Timeout of a step: enough for a busy machine, and far shorter than the regular poll interval.
 const PATIENCE: Duration = Duration::from_secs(180);
 const SECRET: &str = "only GitHub knows";
 const WORKFLOW: &str = "name: Work\nrun-name: work ${{ inputs.taskbridge_job }}\non:\n  workflow_dispatch:\n    inputs:\n      \
     word: {type: string, required: true}\n      taskbridge_job: {type: string}\njobs:\n  work:\n    runs-on: ubuntu-latest\n    \
     steps:\n      - run: sleep 2; echo working on ${{ inputs.word }}\n";
 
-/// The test GitHub, running, and a repository in it. It stops when the input that is held here ends.
+/// A running test GitHub with one repository. The process stops when the input that this value owns is
+/// closed.
 pub(crate) struct Github {
     http: reqwest::Client,
     pub(crate) url: String,
@@ -31,14 +33,14 @@ impl Github {
         Self::with(json!({"files": {".github/workflows/work.yml": WORKFLOW}})).await
     }
 
-    /// The same with another repository.
+    /// Starts the test GitHub with another repository.
     pub(crate) async fn with(repository: Value) -> Self {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let installed = target.join("github");
         assert!(installed.join("node_modules").exists(), "it is not installed: run tests/run --only github");
         let mut command = Command::new("node");
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/github/serve.mjs")).arg(installed);
-        // Out of the way of a signal that is meant for the tests.
+        // Shields the process from signals that are sent to the tests' process group.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
@@ -53,20 +55,20 @@ impl Github {
         made
     }
 
-    /// Asks for something that is not GitHub's.
+    /// Calls a control endpoint of the test GitHub, which the real GitHub does not have.
     pub(crate) async fn control(&self, name: &str, mut body: Value) -> Value {
         body["repo"] = self.repo.as_str().into();
         let answer = self.http.post(format!("{}/_test/{name}", self.url)).body(body.to_string()).send().await;
         serde_json::from_str(&answer.unwrap().text().await.unwrap()).unwrap_or_default()
     }
 
-    /// The token of one more user.
+    /// Creates another user and returns the user's token.
     pub(crate) async fn user(&self, login: &str) -> String {
         let made = self.control("users", json!({"login": login})).await;
         made["token"].as_str().unwrap().to_owned()
     }
 
-    /// Has it post what changes, in these ways one after the other.
+    /// Makes GitHub deliver webhooks in these ways, one after another.
     async fn posts_to(&self, server: &Server, ways: &[&str]) {
         let url = server.url().replace("/mcp", "/hooks/github");
         self.control("webhook", json!({"url": url, "secret": SECRET, "ways": ways})).await;
@@ -83,7 +85,7 @@ impl Github {
         )
     }
 
-    /// A server over it.
+    /// Starts a server that is connected to this GitHub.
     fn served(&self, quickest: &str, slowest: &str) -> (Place, Server) {
         let place = Place::new(&self.config(quickest, slowest));
         std::fs::write(place.path("hook"), SECRET).unwrap();
@@ -96,8 +98,9 @@ async fn within<T>(what: &str, done: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, done).await.unwrap_or_else(|_| panic!("not in time: {what}"))
 }
 
+/// A webhook delivery makes the server poll the run long before its regular interval.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_github_posts_brings_the_look_forward() {
+async fn github_delivery_triggers_early_poll() {
     let github = Github::start().await;
     let (_place, server) = github.served("1h", "1h");
     github.posts_to(&server, &["sent"]).await;
@@ -110,8 +113,9 @@ async fn what_github_posts_brings_the_look_forward() {
     assert_eq!(github.control("breaches", json!({})).await, json!([]));
 }
 
+/// A tool that takes a task reruns the run of that task instead of starting a new one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_run_again_by_its_task_and_what_comes_of_it_says_so() {
+async fn rerun_result_refers_to_first_task() {
     let github = Github::start().await;
     let (_place, server) = github.served("1s", "2s");
     let client = Client::open(server.url()).await.unwrap();
@@ -126,8 +130,9 @@ async fn a_run_is_run_again_by_its_task_and_what_comes_of_it_says_so() {
     assert_eq!(github.control("breaches", json!({})).await, json!([]));
 }
 
+/// Deliveries may be lost, doubled or late. Discovered tools appear and disappear with their workflows.
 #[tokio::test(flavor = "multi_thread")]
-async fn deliveries_that_are_lost_doubled_or_late_change_nothing_else() {
+async fn unreliable_deliveries_change_no_result() {
     let github = Github::start().await;
     let (_place, server) = github.served("1s", "2s");
     github.posts_to(&server, &["lost", "doubled", "late", "sent", "lost"]).await;
@@ -143,7 +148,7 @@ async fn deliveries_that_are_lost_doubled_or_late_change_nothing_else() {
     assert_eq!(github.control("count", json!({"title": "work"})).await, json!(4), "one run for each call");
     assert_eq!(github.control("breaches", json!({})).await, json!([]));
 
-    // A workflow that is new becomes a tool, and one that is gone is none any more.
+    // A new workflow becomes a tool, and the tool of a deleted workflow disappears.
     let files = json!({".github/workflows/work.yml": null, ".github/workflows/rest.yml": WORKFLOW});
     github.control("change", json!({"files": files})).await;
     let offered = async {

@@ -1,4 +1,4 @@
-//! What load balancers and those who are woken at night are told: `/healthz` and `/readyz`.
+//! Tests of `/healthz` and `/readyz`, the endpoints for load balancers and on-call operators.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::{BASICS, Numbers, Place, TestApp, text};
 
-/// The longest that anything here may take.
+/// Timeout of any step here.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const HERE: &str = r#"
@@ -20,7 +20,7 @@ backend = "here"
 target.command = ["echo", "hello"]
 "#;
 
-/// An engine that is away.
+/// A backend whose engine is unreachable.
 const AWAY: &str = r#"
 [backends.away]
 kind = "sim"
@@ -31,7 +31,7 @@ backend = "away"
 target = {}
 "#;
 
-/// What one of the two answers.
+/// Requests one of the two endpoints and returns the status and the body.
 async fn ask(app: &TestApp, path: &str) -> (StatusCode, Value) {
     let url = app.server.url().replace("/mcp", path);
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
@@ -40,7 +40,7 @@ async fn ask(app: &TestApp, path: &str) -> (StatusCode, Value) {
     (answer.status(), answer.json().await.unwrap())
 }
 
-/// Asks until it is told this status.
+/// Polls `/readyz` until it reports this status.
 async fn until(app: &TestApp, status: &str) -> (StatusCode, Value) {
     let told = tokio::time::timeout(PATIENCE, async {
         loop {
@@ -55,7 +55,7 @@ async fn until(app: &TestApp, status: &str) -> (StatusCode, Value) {
 }
 
 #[tokio::test]
-async fn a_server_is_ready_and_says_how_its_parts_are() {
+async fn ready_server_reports_component_status() {
     let app = TestApp::start(HERE);
     assert_eq!(ask(&app, "/healthz").await, (StatusCode::OK, json!({"status": "ok"})));
     let fresh =
@@ -67,8 +67,9 @@ async fn a_server_is_ready_and_says_how_its_parts_are() {
     assert_eq!((status, &told["backends"]["here"]), (StatusCode::OK, &json!({"status": "up"})), "{told}");
 }
 
+/// `/readyz` keeps its status 200, and tools of other engines work.
 #[tokio::test]
-async fn an_engine_that_is_away_degrades_a_server_and_leaves_it_ready() {
+async fn unreachable_engine_only_degrades_server() {
     let app = TestApp::start(&format!("{HERE}{AWAY}"));
     let client = app.client().await;
     client.start("far", json!({})).await.unwrap();
@@ -77,12 +78,13 @@ async fn an_engine_that_is_away_degrades_a_server_and_leaves_it_ready() {
     assert_eq!(told["backends"]["away"]["status"], "down");
     assert!(told["backends"]["away"]["seconds"].is_u64());
     assert!(!told.to_string().contains("127.0.0.1"), "why it is away is for the log: {told}");
-    // What does not need that engine works.
+    // Tools that do not need that engine work.
     assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
 }
 
+/// `/readyz` fails, and `/healthz` does not.
 #[tokio::test]
-async fn a_store_that_fails_makes_a_server_unready_and_not_dead() {
+async fn failing_store_makes_server_unready() {
     let app = TestApp::start(HERE);
     let database = rusqlite::Connection::open(app.place.path("state/taskbridge.db")).unwrap();
     database.execute_batch("DROP TABLE tasks").unwrap();
@@ -91,7 +93,7 @@ async fn a_store_that_fails_makes_a_server_unready_and_not_dead() {
     assert_eq!(ask(&app, "/healthz").await.0, StatusCode::OK);
 }
 
-/// Tasks that were accepted meanwhile would be unknown after a restart.
+/// Tasks accepted in the meantime would be lost after a restart.
 #[tokio::test]
 async fn moved_database_is_down_until_back() {
     let app = TestApp::start(HERE);
@@ -110,7 +112,7 @@ async fn moved_database_is_down_until_back() {
     assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
 }
 
-/// Nobody calls: the server finds out by itself.
+/// No client calls: the server notices by itself.
 #[tokio::test]
 async fn deleted_log_is_noticed_when_idle() {
     let app = TestApp::start(HERE);
@@ -122,7 +124,7 @@ async fn deleted_log_is_noticed_when_idle() {
 async fn full_disk_is_down_until_space() {
     use rustix::process::{Resource, Rlimit, prlimit};
     let place = Place::new(&format!("{BASICS}{AWAY}"));
-    // Files that cannot grow beyond 512 KiB. Each write beyond it raises SIGXFSZ.
+    // Limits files to 512 KiB. A write beyond the limit raises SIGXFSZ.
     let app = TestApp { server: place.serve_under("ulimit -S -f 1024"), place };
     let client = app.client().await;
     let mut calls = 0;
@@ -140,8 +142,9 @@ async fn full_disk_is_down_until_space() {
     client.start("far", json!({})).await.unwrap();
 }
 
+/// A server that drains fails `/readyz` and still serves calls, until a second signal stops it.
 #[tokio::test]
-async fn a_server_that_drains_is_unready_first_and_serves_until_then() {
+async fn draining_server_is_unready_but_serves() {
     let drains = BASICS.replace("[server]", "[server]\ndrain_for = \"1h\"");
     let place = Place::new(&format!("{drains}{HERE}"));
     let mut app = TestApp { server: place.serve(), place };
@@ -151,12 +154,13 @@ async fn a_server_that_drains_is_unready_first_and_serves_until_then() {
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(ask(&app, "/healthz").await.0, StatusCode::OK);
     assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
-    // A second signal waits for nothing.
+    // After a second signal the server stops without waiting.
     assert_eq!(app.server.stop(), Some(0));
 }
 
+/// A request that came through a proxy or names another host learns nothing about single backends.
 #[tokio::test]
-async fn the_parts_are_named_to_this_machine_alone() {
+async fn readyz_hides_backends_from_proxies() {
     let app = TestApp::start(HERE);
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     let url = app.server.url().replace("/mcp", "/readyz");
@@ -171,8 +175,9 @@ async fn the_parts_are_named_to_this_machine_alone() {
     }
 }
 
+/// The server does not query the store for every request to `/readyz`.
 #[tokio::test]
-async fn whoever_asks_without_pause_whether_it_is_ready_does_not_have_the_store_asked() {
+async fn readiness_flood_spares_store() {
     let mut app = TestApp::start(&format!("{HERE}\n[metrics]\nlisten = \"127.0.0.1:0\"\n"));
     let page = app.server.metrics_url();
     let looks = async || {

@@ -1,5 +1,6 @@
-//! Secrets are nowhere but where they are used: a server with a different one in every place that takes one is run with all of
-//! its log on, is called rightly and wrongly, and is looked over by each command. None of it may be in what was said.
+//! Tests that secrets do not leak. A server has a different secret in every setting that takes one, and logs
+//! at the most verbose level. Clients call it correctly and incorrectly, and every command inspects it. No
+//! output may contain a secret.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{BASICS, Client, Ended, PROGRAM, Place, Server, SimProcess, text};
 
-/// Each place that takes a secret has one of its own, so that a failure says which got out.
+/// Each setting has its own secret, so that a failure names the one that leaked.
 const KEY: &str = "hidden-key-of-ann-0123456789";
 const WRONG_KEY: &str = "hidden-wrong-key-0123456789";
 const SEAL: &str = "hidden-seal-0123456789-0123456789-0123456789";
@@ -101,7 +102,7 @@ target = {{ command = ["sh", "-c", "test -n \"$T\" && sleep \"$1\" && echo done"
     )
 }
 
-/// All that a client is told, when it does what it should and when it does not.
+/// Collects everything that clients receive, for valid and invalid requests.
 async fn told(server: &Server, metrics: &str) -> Vec<(&'static str, String)> {
     let client = Client::open_with(server.url(), KEY).await.unwrap();
     let task = client.start("deploy", json!({"token": ARGUMENT})).await.unwrap();
@@ -141,8 +142,9 @@ async fn told(server: &Server, metrics: &str) -> Vec<(&'static str, String)> {
     told
 }
 
+/// This covers replies, the log at trace level, metrics, command output, the audit log and the store.
 #[tokio::test]
-async fn no_secret_is_in_anything_that_is_said() {
+async fn no_output_contains_secrets() {
     let place = Place::new("");
     let engine = SimProcess::start(&place, "keyed");
     std::fs::write(place.path("hook"), HOOK).unwrap();
@@ -176,7 +178,7 @@ async fn no_secret_is_in_anything_that_is_said() {
     let log = std::fs::read_to_string(place.path("server.log")).unwrap();
     assert!(log.contains("TRACE") && log.contains("deploy"), "all of the log is on");
     holds_none("the log", &log);
-    // Nor does the store hold what is sensitive, in clear or in base64, or the audit log.
+    // Sensitive arguments are not in the store or the audit log either, neither in clear text nor in base64.
     assert!(std::fs::read_to_string(place.path("audit.jsonl")).unwrap().contains("task.created"));
     for file in ["state/taskbridge.db", "state/taskbridge.db-wal", "audit.jsonl"] {
         let bytes = std::fs::read(place.path(file)).unwrap_or_default();
@@ -184,9 +186,9 @@ async fn no_secret_is_in_anything_that_is_said() {
     }
 }
 
-/// Engines and a database that are not there: whoever says so must not say by what they would have been asked.
+/// Engines and a database that are unreachable. The error messages must not contain the credentials.
 #[tokio::test]
-async fn what_cannot_be_reached_is_told_without_its_secrets() {
+async fn connection_errors_contain_no_secrets() {
     let github = format!(
         "[backends.forge]\nkind = \"github-actions\"\napi = \"http://127.0.0.1:9\"\nrepository = \"a/b\"\n\
          token = \"{TOKEN}\"\nwebhook_secret = \"{WEBHOOK}\"\n"
@@ -206,7 +208,7 @@ async fn what_cannot_be_reached_is_told_without_its_secrets() {
             let mut command = place.command(verb);
             command.env("TASKBRIDGE_LOG", "trace").env("RUST_BACKTRACE", "1");
             if verb == "serve" {
-                // It ends with its input, of which there is none.
+                // The server ends with its stdin, which is empty.
                 command.arg("--stdio");
             }
             ended(verb, &place.run(command).await);
@@ -214,7 +216,7 @@ async fn what_cannot_be_reached_is_told_without_its_secrets() {
     }
 }
 
-/// The tests above would see one.
+/// Verifies that the tests above would detect a secret.
 #[test]
 fn a_secret_would_be_found() {
     let told = json!({"a": [{"b": format!("x{TOKEN}y")}]});
@@ -222,7 +224,7 @@ fn a_secret_would_be_found() {
     assert!(found.is_err());
 }
 
-/// What looks for it in the server and in what watches over the job.
+/// A tool that searches the server's process and the job's supervisor for the secret.
 const PEEK: &str = r#"
 [backends.here]
 kind = "local"
@@ -233,10 +235,11 @@ parameters.server = { type = "integer" }
 target.command = ["sh", "-c", "cd \"/proc/$1\" && cat environ mem 2>&1; cat \"/proc/$PPID/environ\" 2>&1; echo over", "sh", "{{ server }}"]
 "#;
 
+/// A job can read neither the server's environment and memory nor the environment of its supervisor.
 #[tokio::test]
-async fn a_local_job_cannot_read_what_the_server_was_started_with() {
+async fn local_job_cannot_read_server_environment() {
     let place = Place::new(&format!("{BASICS}{PEEK}"));
-    // Root may read everything, so that the server and its jobs are without the capabilities that make it root.
+    // Root can read every process, so the server and its jobs run without root's capabilities.
     let mut serve = match rustix::process::geteuid().is_root() {
         true => {
             let mut command = std::process::Command::new("setpriv");

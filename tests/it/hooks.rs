@@ -1,5 +1,5 @@
-//! `POST /hooks/{backend}`: who is believed brings the look at a job forward, at whichever server watches it; nobody else is
-//! told anything.
+//! Tests of `POST /hooks/{backend}`: an authenticated delivery triggers an early poll of a job, on whichever
+//! server watches it. Other senders learn nothing.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use crate::support::postgres::{schema, shared};
 use crate::support::{BASICS, Client, Place, Server, SimProcess, text};
 
 const SECRET: &str = "only the engine knows";
-/// The longest that anything here may take: far less than until a look in its turn.
+/// Timeout of any step here, far shorter than the regular poll interval.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a job takes, in milliseconds, that is begun while nobody watches its group yet: it is looked at once then.
+/// Duration in milliseconds of a job that starts before its group is watched. Such a job is polled once at
+/// the start.
 const LONG: u64 = 2500;
 
-/// Jobs here are looked at so seldom that only a hint can be why one was seen to end.
+/// The poll interval is so long that only a hint explains why a job's end was seen.
 fn config(store: &str, engine: &SimProcess) -> String {
     let basics = BASICS.split("[store]").next().unwrap();
     format!(
@@ -31,7 +32,7 @@ fn config(store: &str, engine: &SimProcess) -> String {
     )
 }
 
-/// Posts to a hook with this secret; gives the status and what was said.
+/// Posts to a hook with this secret. Returns the status and the body.
 async fn post(server: &Server, backend: &str, secret: Option<&str>, body: String) -> (StatusCode, String) {
     let url = server.url().replace("/mcp", &format!("/hooks/{backend}"));
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -43,7 +44,8 @@ async fn post(server: &Server, backend: &str, secret: Option<&str>, body: String
     (response.status(), response.text().await.unwrap())
 }
 
-/// Posts the head of a request with a body of this size, and no body. Gives the first line of the answer.
+/// Posts the head of a request with this content length, and no body. Returns the status line of the
+/// response.
 async fn announce(server: &Server, bytes: usize) -> String {
     let address = server.url().strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
     let socket = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -62,7 +64,7 @@ fn about(id: &str, engine: &SimProcess) -> String {
     json!({"id": id, "jobs": jobs}).to_string()
 }
 
-/// Waits until the engine has had so many jobs, and they have ended.
+/// Waits until the engine has started this number of jobs and all of them have ended.
 async fn ends(engine: &SimProcess, jobs: usize) {
     let control = SimClient::new(engine.address.parse().unwrap());
     let ended = async {
@@ -78,8 +80,9 @@ async fn result(client: &Client, task: &str) -> String {
     text(&result.expect("the job is looked at").unwrap())
 }
 
+/// A repeated, empty or unknown delivery is accepted and changes nothing.
 #[tokio::test]
-async fn a_hint_brings_the_look_forward() {
+async fn hint_triggers_early_poll() {
     let place = Place::new("");
     let engine = SimProcess::start(&place, "keyed");
     let in_file = config("path = \"state/taskbridge.db\"", &engine);
@@ -95,10 +98,10 @@ async fn a_hint_brings_the_look_forward() {
     assert_eq!(post(&server, "forge", Some(SECRET), about("1", &engine)).await, accepted);
     assert_eq!(result(&client, &first).await, "all done");
 
-    // What says the same again, or nothing, or something about jobs of nobody is taken and changes nothing.
+    // A repeated delivery, an empty one, or one about unknown jobs is accepted and changes nothing.
     let second = client.start("job", json!({"delay_ms": 300})).await.unwrap();
     let nobody = json!({"id": "2", "jobs": ["nobody's"]}).to_string();
-    // Once it has ended, so that a look would show.
+    // The job has ended by now, so an early poll would be visible.
     ends(&engine, 2).await;
     for body in [about("1", &engine), nobody, "{}".to_owned(), "no JSON".to_owned(), String::new()] {
         assert_eq!(post(&server, "forge", Some(SECRET), body).await, accepted);
@@ -110,8 +113,9 @@ async fn a_hint_brings_the_look_forward() {
     assert_eq!(result(&client, &second).await, "all done");
 }
 
+/// A delivery with a wrong secret or for an unknown backend gets an error status without a body.
 #[tokio::test]
-async fn nobody_else_is_believed_or_told_why() {
+async fn unauthenticated_hint_has_no_effect() {
     let place = Place::new("");
     let engine = SimProcess::start(&place, "keyed");
     std::fs::write(place.config(), config("path = \"state/taskbridge.db\"", &engine)).unwrap();
@@ -140,8 +144,9 @@ async fn nobody_else_is_believed_or_told_why() {
     assert!(!log.contains(SECRET), "the secret is logged");
 }
 
+/// A replica passes a delivery on to the replica that polls the job.
 #[tokio::test]
-async fn a_hint_at_one_replica_reaches_the_one_that_watches() {
+async fn hint_reaches_watching_replica() {
     let place = Place::new("");
     let engine = SimProcess::start(&place, "keyed");
     let store = format!(

@@ -1,5 +1,6 @@
-//! An adapter that panics, blocks its thread or hangs: the server stays up, other tasks go on, and a job that crashes its
-//! adapter again and again ends. The server runs in this process, so that it can have an adapter of the test's own.
+//! Tests of adapters that panic, block their thread or hang. The server stays up, other tasks continue, and
+//! a job that repeatedly crashes its adapter ends. The server runs in this process, so that it can use a
+//! test adapter.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ backend = "sim"
 target = { delay_ms = 100 }
 "#;
 
-/// What the tools of the adapter do, each under its own name. `nothing` ends at the third look.
+/// The faults of the adapter; each tool is named after its fault. A `nothing` job ends at its third poll.
 const TOOLS: [&str; 7] =
     ["nothing", "panic_start", "panic_look", "panic_group", "panic_cancel", "block_look", "hang_look"];
 
@@ -53,7 +54,7 @@ struct Target {
     fault: String,
 }
 
-/// How often each job was looked at.
+/// The number of polls of each job.
 #[derive(Default)]
 struct Faulty(Mutex<std::collections::BTreeMap<JobHandle, u32>>);
 
@@ -123,7 +124,7 @@ impl Wakeups for Faulty {
     }
 }
 
-/// Faults of all kinds at once, through the front door.
+/// All kinds of faults at once, through the endpoint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::disallowed_methods, reason = "a test serves beside its own requests")]
 async fn faulty_adapter_harms_only_its_jobs() {

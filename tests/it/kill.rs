@@ -1,9 +1,10 @@
-//! `kill -9` of the real server at random moments under load. Whatever the moment: a task that a client was told of
-//! exists afterwards, no call has two jobs, each job's result arrives, and what has ended stays as it was.
+//! Crash test: `kill -9` of the real server at random moments under load. Every task id that a client
+//! received exists afterwards. No call has two jobs, every job's result arrives, and a terminal state never
+//! changes.
 //!
-//! The jobs run outside of the server, so that they can be counted: commands that each append a line to a file of
-//! their own, and jobs of simulated engines that are processes of their own and keep a journal. Calls to an engine
-//! that are cut off half-way are the rule here. `$TASKBRIDGE_KILLS` says how often, `$TASKBRIDGE_KILL_SEED` when.
+//! Jobs run outside of the server, so that they can be counted. Commands append a line to a file of their
+//! own. Simulated engines run as separate processes and keep a journal. Engine calls are often cut off
+//! half-way. `$TASKBRIDGE_KILLS` sets the number of kills, `$TASKBRIDGE_KILL_SEED` the seed.
 
 #![allow(clippy::print_stdout, reason = "the figures are part of the test's output")]
 
@@ -17,42 +18,42 @@ use tokio::task::JoinSet;
 
 use crate::support::{BASICS, Client, Fault, PROGRAM, Place, Random, SimProcess, knob, text};
 
-/// Clients of one server that call at the same time.
+/// Number of concurrent clients of one server.
 const CALLERS: u64 = 6;
 
-/// The most calls between two kills, so that no mountain of jobs is left to wait for at the end.
+/// Maximum number of calls between two kills, which bounds the jobs to wait for at the end.
 const CALLS_PER_LIFE: usize = 60;
 
-/// The longest life of a server that was let begin to listen.
+/// Maximum life of a server after it listens, in milliseconds.
 const LIFE_MS: u64 = 500;
 
-/// How long the last result may take to arrive when no kill comes any more.
+/// Timeout of the last result after the last kill.
 const DRAIN: Duration = Duration::from_secs(180);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A command on this machine.
     Command,
-    /// A job of an engine with keys.
+    /// A job of an engine with idempotency keys.
     Keyed,
-    /// A job of an engine without.
+    /// A job of an engine without idempotency keys.
     Unkeyed,
 }
 
-/// One call: what was asked for, and what is known of it.
+/// One call: its request and what the client knows about it.
 #[derive(Clone, Debug)]
 struct Call {
     kind: Kind,
-    /// Made under an idempotency key, and again until its task is known.
+    /// The call has an idempotency key and is repeated until its task is known.
     repeated: bool,
-    /// Some caller is at it.
+    /// A caller is making this call.
     busy: bool,
     task: Option<String>,
-    /// The status in which its task ended, once that was seen.
+    /// The status in which its task ended, once a client has seen it.
     ended: Option<String>,
 }
 
-/// What the clients know. A call's number is its place in here.
+/// What the clients know. A call's number is its index here.
 #[derive(Default)]
 struct Book {
     calls: Vec<Call>,
@@ -61,7 +62,7 @@ struct Book {
 }
 
 impl Book {
-    /// The next call to make: one whose reply was lost and that can be repeated, or else a new one.
+    /// Returns the next call: a repeatable one whose reply was lost, or else a new one.
     fn next(&mut self, random: &mut Random) -> Option<(usize, Call)> {
         self.allowed = self.allowed.checked_sub(1)?;
         let lost = self.calls.iter().position(|call| call.repeated && !call.busy && call.task.is_none());
@@ -75,14 +76,14 @@ impl Book {
         Some((number, self.calls[number].clone()))
     }
 
-    /// The calls whose task is known.
+    /// Returns the calls whose task is known.
     fn told(&self) -> Vec<(usize, Call, String)> {
         let calls = self.calls.iter().enumerate();
         calls.filter_map(|(number, call)| Some((number, call.clone(), call.task.clone()?))).collect()
     }
 }
 
-/// The words that belong to one call: its file's name, and what its job says.
+/// Returns the text that identifies a call: the name of its file and the output of its job.
 fn name(number: usize) -> String {
     format!("call-{number}")
 }
@@ -101,7 +102,7 @@ async fn make(client: &Client, number: usize, call: &Call) -> Result<String, Fau
     }
 }
 
-/// Looks at a task that was told. What was seen ended is so for ever.
+/// Reads a task of a call. A terminal status that was seen before must not change.
 async fn look(
     client: &Client,
     book: &Mutex<Book>,
@@ -118,7 +119,7 @@ async fn look(
     Ok(())
 }
 
-/// One call, if one may still be made, and a look at another.
+/// Makes one call, if one is still allowed, and reads another task.
 async fn step(client: &Client, book: &Mutex<Book>, random: &mut Random) -> Result<(), Fault> {
     let next = book.lock().next(random);
     if let Some((number, call)) = next {
@@ -135,7 +136,7 @@ async fn step(client: &Client, book: &Mutex<Book>, random: &mut Random) -> Resul
     look(client, book, told.swap_remove(any)).await
 }
 
-/// Calls and looks until the server is gone.
+/// Makes and reads tasks until the server is gone.
 async fn caller(client: Client, book: Arc<Mutex<Book>>, mut random: Random) {
     loop {
         match step(&client, &book, &mut random).await {
@@ -188,7 +189,7 @@ parameters.delay_ms.type = "integer"
     )
 }
 
-/// What stands at the end.
+/// Counts at the end of the test.
 #[derive(Default, Debug)]
 struct Figures {
     tasks: usize,
@@ -199,8 +200,9 @@ struct Figures {
     uncertain: usize,
 }
 
+/// After repeated kills every reported task exists with its result, and no job has run twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_and_nothing_runs_twice() {
+async fn kills_lose_and_repeat_no_job() {
     let kills: u64 = knob("TASKBRIDGE_KILLS", 8);
     let seed: u64 = knob("TASKBRIDGE_KILL_SEED", 1);
     println!("kill: {kills} kills, replay with TASKBRIDGE_KILL_SEED={seed}");
@@ -215,12 +217,12 @@ async fn nothing_is_lost_and_nothing_runs_twice() {
     for kill in 1..=kills {
         let mut server = place.launch();
         if kill % 5 == 0 {
-            // Before it listens, or just then: what it does first must bear it too.
+            // Killed before it listens or just then: startup must survive a kill too.
             tokio::time::sleep(random.millis(150)).await;
             server.kill();
             continue;
         }
-        // Now and then two of them share the file, as several stdio servers do.
+        // Sometimes two servers share the file, as several stdio servers do.
         let mut servers = vec![server];
         if random.below(3) == 0 {
             servers.push(place.launch());
@@ -229,7 +231,7 @@ async fn nothing_is_lost_and_nothing_runs_twice() {
         let mut callers = JoinSet::new();
         for server in &mut servers {
             server.wait_until_it_listens();
-            // The session outlives the server, too, and is good for another one.
+            // A session also survives its server and works with another one.
             let client = match &session {
                 Some(session) => session.at(server.url()),
                 None => Client::open(server.url()).await.unwrap(),
@@ -265,7 +267,8 @@ async fn nothing_is_lost_and_nothing_runs_twice() {
     assert_eq!(server.stop(), Some(0), "it stops when it is told to");
 }
 
-/// Waits for all that was ever begun, and holds it against what was told and what ran.
+/// Waits for every task that was created, and compares the tasks with the replies and with the jobs that
+/// ran.
 async fn settle(
     client: &Client,
     book: &Mutex<Book>,
@@ -273,7 +276,7 @@ async fn settle(
     keyed: &SimProcess,
     unkeyed: &SimProcess,
 ) -> Figures {
-    // Who has lost a reply asks again, and gets the task that the first call made, if that made one.
+    // A client that lost a reply repeats the call, and gets the task of the first call if one was created.
     let lost: Vec<_> = {
         let book = book.lock();
         let calls = book.calls.iter().enumerate().filter(|(_, call)| call.repeated && call.task.is_none());
@@ -301,7 +304,7 @@ async fn settle(
                 assert_eq!(text(&result).trim_end(), name(number), "the result of {call:?}");
                 assert_ne!(result["isError"], true, "{result}");
             }
-            // Nobody can know whether an engine without keys took a start whose reply was lost.
+            // The outcome of a start whose reply was lost is unknowable for an engine without keys.
             Err(Fault::Refused { message, .. }) if call.kind == Kind::Unkeyed => {
                 assert!(message.contains("uncertain"), "call {number} ended so: {message}");
                 figures.uncertain += 1;
@@ -309,7 +312,7 @@ async fn settle(
             Err(fault) => panic!("call {number} ({call:?}) has no result: {fault:?}"),
         }
     }
-    // What was committed and not told any more is waited for as well: its job counts below.
+    // Also waits for tasks that were committed but never reported to a client: their jobs count below.
     let mut untold = 0;
     for task in &tasks {
         if let Err(fault) = client.result(task).await {
@@ -329,13 +332,13 @@ async fn settle(
     }
     figures.keyed = each_once(keyed);
     figures.unkeyed = each_once(unkeyed);
-    // Every job belongs to a task, and every task has a job, save those that are uncertain: they may have one.
+    // Every job belongs to a task. Every task has a job, except uncertain ones, which may have one.
     let jobs = figures.commands + figures.keyed + figures.unkeyed;
     assert!(jobs <= figures.tasks && figures.tasks <= jobs + figures.uncertain, "{jobs} jobs: {figures:?}");
     figures
 }
 
-/// The number of an engine's jobs, none of which has another's key.
+/// Returns the number of an engine's jobs, whose keys must be distinct.
 fn each_once(engine: &SimProcess) -> usize {
     let started = engine.started();
     let keys: HashSet<&String> = started.iter().collect();

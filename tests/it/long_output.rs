@@ -1,5 +1,5 @@
-//! How much a result shows of what a job printed: head and tail of long text, and no bytes that are not text. What a job
-//! wrote as its result is never cut.
+//! Tests of how much of a job's output a result contains: head and tail of long text, and no bytes that are
+//! not text. A result that the job wrote as such is never truncated.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `/metrics`: what Prometheus reads of a server that has done something.
+//! Tests of `/metrics`: the metrics that Prometheus scrapes from a server under use.
 
 mod board;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{BASICS, Client, Fault, Modern, Numbers, Place, TestApp, text};
 
-/// The longest that anything here may take.
+/// Timeout of any step here.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const CONFIG: &str = r#"
@@ -43,7 +43,7 @@ backend = "away"
 target = {}
 "#;
 
-/// A server, and where its numbers are.
+/// A server and the address of its metrics.
 struct Counted {
     app: TestApp,
     page: String,
@@ -56,7 +56,7 @@ impl Counted {
         Self { app, page }
     }
 
-    /// Reads until something is so.
+    /// Scrapes until the condition is true.
     async fn until(&self, what: &str, holds: impl Fn(&Numbers) -> bool) -> Numbers {
         let reading = async {
             loop {
@@ -72,7 +72,8 @@ impl Counted {
             .unwrap_or_else(|_| panic!("it never becomes so: {what}"))
     }
 
-    /// Has a job looked at, and cancels it. Of one that ends at once the answer to its start may have told the end.
+    /// Waits until a job was polled, then cancels it. It uses a long job, because the reply to the start of
+    /// a short job may already contain the job's end.
     async fn looks(&self, client: &Client) -> Numbers {
         let job = client.start("long", json!({})).await.unwrap();
         let looked = |numbers: &Numbers| {
@@ -94,8 +95,9 @@ fn fault(answer: Result<Value, Fault>) -> Fault {
     answer.expect_err("it is refused")
 }
 
+/// A call is counted at the request, the task, the engine, the store and the audit log.
 #[tokio::test]
-async fn calls_of_both_generations_are_counted_from_the_request_to_the_engine() {
+async fn metrics_count_calls_of_both_generations() {
     let counted = Counted::start(CONFIG);
     let url = counted.app.server.url();
     let (old, new) = (counted.app.client().await, Modern::without_tasks(url));
@@ -105,7 +107,7 @@ async fn calls_of_both_generations_are_counted_from_the_request_to_the_engine() 
     let task = old.start("hello", json!({})).await.unwrap();
     old.result(&task).await.unwrap();
     old.get(&task).await.unwrap();
-    // The store is asked anew after some seconds.
+    // The store is queried again after some seconds.
     let numbers =
         counted.until("four are kept", |numbers| numbers.sum("taskbridge_tasks_kept", &[]) == 4.0).await;
     let count = |name: &str, labels: &[(&str, &str)]| numbers.sum(&format!("taskbridge_{name}"), labels);
@@ -141,8 +143,9 @@ async fn calls_of_both_generations_are_counted_from_the_request_to_the_engine() 
     counted.looks(&old).await;
 }
 
+/// Failing engine calls are counted too. The gauges are zero again after the tasks have ended.
 #[tokio::test]
-async fn what_runs_waits_and_fails_is_seen_while_it_does() {
+async fn gauges_show_running_and_queued_tasks() {
     let counted = Counted::start(CONFIG);
     let client = counted.app.client().await;
     let runs = client.start("long", json!({})).await.unwrap();
@@ -174,7 +177,7 @@ async fn what_runs_waits_and_fails_is_seen_while_it_does() {
 }
 
 #[tokio::test]
-async fn streams_and_sessions_are_counted_while_they_are_open() {
+async fn gauges_show_open_streams_and_sessions() {
     let counted = Counted::start(CONFIG);
     let client = counted.app.client().await;
     let task =
@@ -197,8 +200,9 @@ async fn streams_and_sessions_are_counted_while_they_are_open() {
     counted.until("it is over", |numbers| numbers.sum("taskbridge_tasks", &[]) == 0.0).await;
 }
 
+/// A caller cannot add series by calling tools and methods that do not exist.
 #[tokio::test]
-async fn names_that_callers_make_up_are_no_labels() {
+async fn unknown_names_become_no_labels() {
     let counted = Counted::start(CONFIG);
     let (client, modern) = (counted.app.client().await, Modern::with_tasks(counted.app.server.url()));
     for n in 0..40 {
@@ -220,8 +224,9 @@ async fn names_that_callers_make_up_are_no_labels() {
     assert!(numbers.samples.len() < 2_000, "{} series", numbers.samples.len());
 }
 
+/// The main endpoint serves no metrics.
 #[tokio::test]
-async fn the_numbers_are_for_no_web_page_and_for_no_other_name() {
+async fn metrics_refuse_browsers_and_foreign_hosts() {
     let counted = Counted::start(CONFIG);
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     let ask = async |name: &'static str, value: &str| {
@@ -243,13 +248,13 @@ async fn the_numbers_are_for_no_web_page_and_for_no_other_name() {
         assert!(!said.contains("taskbridge_"), "{said}");
     }
     assert_eq!(ask("user-agent", "Prometheus/3.0").await.0, StatusCode::OK);
-    // Whoever may call finds nothing of it at the address that they know.
+    // The main endpoint, which callers know, does not serve metrics.
     let main = counted.app.server.url().replace("/mcp", "/metrics");
     assert_eq!(client.get(main).send().await.unwrap().status(), StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
-async fn a_token_is_asked_for_where_there_is_one() {
+async fn configured_metrics_token_is_required() {
     let token = "a-token-of-the-numbers-0123456789abcdef";
     let counted = Counted::start(&CONFIG.replace("[metrics]", &format!("[metrics]\ntoken = \"{token}\"")));
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
@@ -268,8 +273,9 @@ async fn a_token_is_asked_for_where_there_is_one() {
     assert_eq!(shown.status(), StatusCode::OK);
 }
 
+/// Without a token, the config has to set `anybody_may_read`.
 #[tokio::test]
-async fn an_address_that_others_reach_needs_a_token_or_a_word() {
+async fn public_metrics_address_needs_token() {
     let check = async |metrics: &str| {
         let place = Place::new(&format!("{BASICS}\n[metrics]\n{metrics}\n"));
         let ended = place.run(place.command("check")).await;
@@ -307,7 +313,7 @@ struct Row {
     meaning: String,
 }
 
-/// The table in the documentation.
+/// Parses the table in the documentation.
 fn documented() -> Vec<Row> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
     let text = std::fs::read_to_string(file).unwrap();
@@ -320,8 +326,9 @@ fn documented() -> Vec<Row> {
     rows.map(row).collect()
 }
 
+/// The table in `docs/metrics.md` has the type, the labels and the meaning of each metric.
 #[tokio::test]
-async fn the_documentation_has_each_metric_with_its_type_its_labels_and_its_meaning() {
+async fn documentation_describes_every_metric() {
     let counted = Counted::start(CONFIG);
     let client = counted.app.client().await;
     client.call("hello", json!({})).await.unwrap();
@@ -331,7 +338,7 @@ async fn the_documentation_has_each_metric_with_its_type_its_labels_and_its_mean
     let numbers =
         counted.until("it counts", |numbers| numbers.sum("taskbridge_tasks_kept", &[]) >= 1.0).await;
     let documented = documented();
-    // Which calls an engine still allows only some adapters know.
+    // Only some adapters know the remaining call budget of their engine.
     let told: BTreeSet<_> = documented
         .iter()
         .filter(|row| !row.name.contains("_budget_"))

@@ -1,4 +1,5 @@
-//! `[[notify]]` with the real program: receivers in here check each POST by an implementation of their own.
+//! Tests of `[[notify]]` with the real program. The receivers here verify each POST with their own
+//! implementation.
 
 mod receiver;
 mod tls;
@@ -12,10 +13,10 @@ use crate::support::{BASICS, Client, Place, Server, text};
 
 use receiver::{Hooks, OTHER_SECRET, Reply, SECRET};
 
-/// The longest that anything here may take.
+/// Timeout of any step here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Tools that end at once, one of them by a failure, and one that asks before it begins.
+/// Tools that end at once, one of them with a failure, and one that asks a question before it starts.
 const TOOLS: &str = r#"
 [backends.here]
 kind = "local"
@@ -40,12 +41,12 @@ fn notify(hooks: &Hooks, more: &str) -> String {
     format!("[[notify]]\nurl = \"{}\"\nsecret = \"{SECRET}\"\ntimeout = \"1s\"\n{more}\n", hooks.url())
 }
 
-/// A place with a store on SQLite.
+/// Creates a folder with an SQLite store.
 fn place(config: &str) -> Place {
     Place::new(&format!("{BASICS}{TOOLS}{config}"))
 }
 
-/// The same on PostgreSQL, under this schema.
+/// Creates a folder with a PostgreSQL store. Returns it and the name of its schema.
 fn shared_place(config: &str) -> (Place, String) {
     let schema = schema();
     let store = format!(
@@ -79,8 +80,9 @@ fn log(place: &Place) -> String {
     std::fs::read_to_string(place.path("server.log")).unwrap_or_default()
 }
 
+/// A notice contains no arguments and no results. By default it contains only a digest of the task id.
 #[tokio::test]
-async fn an_end_and_a_question_are_told_once_and_nothing_else_of_them() {
+async fn end_and_question_are_notified_once() {
     let (all, failures) = (Hooks::start().await, Hooks::start().await);
     let some = notify(
         &failures,
@@ -131,7 +133,8 @@ async fn an_end_and_a_question_are_told_once_and_nothing_else_of_them() {
     assert!(!log(&place).contains("whsec") && !log(&place).contains("/hook"), "{}", log(&place));
 }
 
-/// A receiver that has a POST in its hands when the server is killed gets it again, and so does one that refused it.
+/// A receiver that is handling a POST when the server is killed gets it again. So does a receiver that
+/// refused one.
 async fn outlives_a_kill(place: &Place, hooks: &Hooks) {
     hooks.replies([Reply::Status(503), Reply::Hang]);
     let mut server = place.serve();
@@ -150,13 +153,13 @@ async fn outlives_a_kill(place: &Place, hooks: &Hooks) {
 }
 
 #[tokio::test]
-async fn what_is_owed_outlives_a_kill() {
+async fn pending_notice_survives_kill() {
     let hooks = Hooks::start().await;
     outlives_a_kill(&place(&notify(&hooks, "")), &hooks).await;
 }
 
 #[tokio::test]
-async fn what_is_owed_outlives_a_kill_on_postgresql() {
+async fn pending_notice_survives_kill_on_postgresql() {
     let hooks = Hooks::start().await;
     let (place, schema) = shared_place(&notify(&hooks, ""));
     outlives_a_kill(&place, &hooks).await;
@@ -165,7 +168,7 @@ async fn what_is_owed_outlives_a_kill_on_postgresql() {
 }
 
 #[tokio::test]
-async fn two_servers_tell_each_thing_once() {
+async fn two_servers_send_each_notice_once() {
     let hooks = Hooks::start().await;
     let (place, _) = shared_place(&notify(&hooks, "on = [\"ended\"]"));
     let (mut a, mut b) = (place.serve(), place.serve());
@@ -185,8 +188,9 @@ async fn two_servers_tell_each_thing_once() {
     assert_eq!((ids.len(), hooks.count()), (20, 20));
 }
 
+/// A `Retry-After` header delays every notice to its receiver.
 #[tokio::test]
-async fn a_wish_to_be_left_alone_is_heeded() {
+async fn retry_after_delays_all_notices() {
     let hooks = Hooks::start().await;
     hooks.replies([Reply::After(3)]);
     let place = place(&notify(&hooks, ""));
@@ -201,8 +205,9 @@ async fn a_wish_to_be_left_alone_is_heeded() {
     assert!(log(&place).contains("notices are not taken; they are kept and sent again"));
 }
 
+/// Status 410 ends all notices to a receiver, and those to others continue.
 #[tokio::test]
-async fn who_is_gone_is_told_nothing_more() {
+async fn gone_receiver_gets_no_more_notices() {
     let (gone, other) = (Hooks::start().await, Hooks::start().await);
     gone.replies([Reply::Status(410)]);
     let place = place(&format!("{}{}", notify(&gone, ""), notify(&other, "")));
@@ -217,8 +222,9 @@ async fn who_is_gone_is_told_nothing_more() {
     assert_eq!(gone.count(), 1);
 }
 
+/// A receiver that never responds delays no calls and has at most eight requests in flight.
 #[tokio::test]
-async fn a_receiver_that_does_not_answer_holds_nobody_up() {
+async fn hanging_receiver_delays_no_other() {
     let (slow, quick) = (Hooks::start().await, Hooks::start().await);
     slow.always(Reply::Hang);
     let place = place(&format!("{}{}", notify(&slow, ""), notify(&quick, "")));
@@ -235,8 +241,9 @@ async fn a_receiver_that_does_not_answer_holds_nobody_up() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// Ten thousand notices to a failing receiver delay no calls and no other receiver, and none is lost.
 #[tokio::test]
-async fn ten_thousand_that_are_owed_to_a_dead_receiver_hold_nobody_up() {
+async fn notice_backlog_delays_no_other() {
     let (dead, quick) = (Hooks::start().await, Hooks::start().await);
     dead.always(Reply::Status(500));
     let place = place(&format!("{}{}", notify(&dead, ""), notify(&quick, "")));
@@ -259,15 +266,16 @@ async fn ten_thousand_that_are_owed_to_a_dead_receiver_hold_nobody_up() {
         quick.next().await;
     }
     assert_eq!(server.stop(), Some(0));
-    // A few together at first, then one after ever longer pauses.
+    // A few concurrent attempts at first, then single ones with growing pauses.
     let tried = dead.count() - before;
     assert!((1..50).contains(&tried), "{tried}");
     let kept: u64 = database.query_row("SELECT count(*) FROM notices", [], |row| row.get(0)).unwrap();
     assert_eq!(kept, 10_021, "nothing of it is lost");
 }
 
+/// The notices to a removed receiver are dropped. A changed secret file is a changed config.
 #[tokio::test]
-async fn receivers_come_and_go_with_the_config() {
+async fn config_reload_replaces_receivers() {
     let (leaves, comes) = (Hooks::start().await, Hooks::start().await);
     leaves.always(Reply::Status(500));
     let place = place(&notify(&leaves, ""));
@@ -285,13 +293,13 @@ async fn receivers_come_and_go_with_the_config() {
     say(&client, "two").await;
     let told = comes.next().await;
     assert_eq!(told.signatures, 2, "one for each secret");
-    // The file is of the config: another secret in it is another config.
+    // A secret file is part of the config: a changed secret is a changed config.
     std::fs::write(place.path("old"), format!("{OTHER_SECRET}\n")).unwrap();
     log_says(&place, "config applied: [[notify]]").await;
 }
 
 #[tokio::test]
-async fn a_wrong_receiver_is_refused_with_the_fix() {
+async fn invalid_receiver_error_names_fix() {
     let wrong = r#"
 [[notify]]
 url = "http://hooks.example.com/TOKEN"

@@ -1,4 +1,4 @@
-//! `taskbridge tasks` and `taskbridge store check`, beside servers that run, on both stores.
+//! Tests of `taskbridge tasks` and `taskbridge store check` next to running servers, on both stores.
 
 mod abandon;
 mod checks;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::postgres::{schema, shared};
 use crate::support::{BASICS, Client, Ended, PROGRAM, Place, Server, SimProcess};
 
-/// Jobs are looked at soon after their start and then not for an hour.
+/// Jobs are polled soon after their start and then not for an hour.
 const REST: &str = r#"
 [reconciler]
 lease = "2s"
@@ -31,12 +31,12 @@ max_running = 1
 parameters.delay_ms.type = "integer"
 "#;
 
-/// A place with a store and an engine.
+/// A folder with a store and an engine.
 struct Setup {
-    // Before its place, which looks for what is left behind.
+    // Before `place`, because dropping the place checks for leftovers.
     _engine: SimProcess,
     place: Place,
-    /// The schema, on PostgreSQL.
+    /// The PostgreSQL schema, if any.
     schema: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl Setup {
         Self::with(&format!("{basics}{store}"), "", Some(schema))
     }
 
-    /// With more in its `[reconciler]`.
+    /// Creates a setup with additional `[reconciler]` settings.
     fn with(basics: &str, reconciler: &str, schema: Option<String>) -> Self {
         let place = Place::new("");
         let engine = SimProcess::start(&place, "keyed");
@@ -71,7 +71,7 @@ impl Setup {
         (server, client)
     }
 
-    /// `taskbridge WORDS... --config FILE`.
+    /// Runs `taskbridge WORDS... --config FILE`.
     async fn run(&self, words: &[&str]) -> Ended {
         let mut command = Command::new(PROGRAM);
         command.args(words).arg("--config").arg(self.place.config());
@@ -79,27 +79,27 @@ impl Setup {
         self.place.run(command).await
     }
 
-    /// What it prints, where it must go well.
+    /// Returns the stdout of a command that must succeed.
     async fn says(&self, words: &[&str]) -> String {
         let ended = self.run(words).await;
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{words:?}: {}", ended.stdout);
         ended.stdout
     }
 
-    /// What it complains of.
+    /// Returns the stderr of a command that must fail.
     async fn refuses(&self, words: &[&str]) -> String {
         let ended = self.run(words).await;
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{words:?}: {}", ended.stderr);
         ended.stderr
     }
 
-    /// The tasks as `list --json` has them.
+    /// Returns the tasks of `list --json`.
     async fn listed(&self, words: &[&str]) -> Vec<Value> {
         let all: Vec<&str> = ["tasks", "list", "--json"].iter().chain(words).copied().collect();
         serde_json::from_str(&self.says(&all).await).unwrap()
     }
 
-    /// Waits until a task is as it should be.
+    /// Waits until a task satisfies the condition.
     async fn until(&self, task: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..300 {
             let found = self.listed(&[]).await.into_iter().find(|view| view["id"] == task);
@@ -111,7 +111,7 @@ impl Setup {
         panic!("it never is so: {:?}", self.listed(&[]).await);
     }
 
-    /// Changes the store behind everybody's back.
+    /// Changes the store directly, without the server.
     async fn plant(&self, sql: &str) {
         match &self.schema {
             Some(schema) => shared().client(schema).await.batch_execute(sql).await.unwrap(),

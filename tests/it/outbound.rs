@@ -1,5 +1,6 @@
-//! Where the server connects to by itself: where the config says and nowhere else, whoever wants it elsewhere: an issuer, a
-//! receiver, a collector or an engine that redirects, and a caller who names addresses wherever there is room for a text.
+//! Tests of outbound connections: the server connects only to addresses from its config. Neither redirects
+//! of an issuer, receiver, collector or engine, nor addresses in a caller's arguments make it connect
+//! elsewhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +35,7 @@ target.command = ["cat", "{{ document }}"]
 parameters.document.type = "file"
 "#;
 
-/// Somebody who redirects all that is asked of them to a place where nobody may ever come.
+/// A server that redirects every request to a trap, an address that must never be requested.
 struct Lure {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -64,7 +65,7 @@ impl Lure {
         Self { url, asked, trap, caught, serving: [counting, redirecting] }
     }
 
-    /// That somebody came here, to this path, and was not led away.
+    /// Asserts that this path was requested and that no client followed the redirect.
     fn leads_nobody_away_from(&self, path: &str) {
         let asked = self.asked.lock();
         assert!(asked.iter().any(|at| at == path), "nobody asked for {path}: {asked:?}");
@@ -80,14 +81,14 @@ impl Drop for Lure {
 
 async fn away(State((trap, asked)): State<(String, Arc<Mutex<Vec<String>>>)>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
-    // It keeps the method and the body, whatever was sent.
+    // Status 307 preserves the method and the body.
     let answer = (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, format!("{trap}{path}"))]);
     asked.lock().push(path);
     answer.into_response()
 }
 
 #[tokio::test]
-async fn an_issuer_that_redirects_is_not_followed() {
+async fn issuer_redirect_is_not_followed() {
     let lure = Lure::set().await;
     let url = &lure.url;
     let issuer = format!("{url}/realm");
@@ -116,8 +117,9 @@ async fn an_issuer_that_redirects_is_not_followed() {
     }
 }
 
+/// The redirects of notice receivers and of trace collectors are logged and not followed.
 #[tokio::test]
-async fn a_receiver_and_a_collector_that_redirect_are_not_followed() {
+async fn receiver_and_collector_redirects_are_refused() {
     let lure = Lure::set().await;
     let url = &lure.url;
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -140,7 +142,7 @@ async fn a_receiver_and_a_collector_that_redirect_are_not_followed() {
 }
 
 #[tokio::test]
-async fn an_engine_that_redirects_is_not_followed() {
+async fn engine_redirect_is_not_followed() {
     let lure = Lure::set().await;
     let url = &lure.url;
     for (kind, fields, path) in [
@@ -162,7 +164,8 @@ async fn an_engine_that_redirects_is_not_followed() {
     }
 }
 
-/// The proxy of the environment is used for engines, issuers and receivers alike, and where `NO_PROXY` names a host, it is not.
+/// The proxy of the environment is used for engines, issuers and receivers alike, except for hosts in
+/// `NO_PROXY`.
 #[tokio::test]
 async fn environment_proxy_is_used() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -202,8 +205,9 @@ async fn environment_proxy_is_used() {
     serving.abort();
 }
 
+/// No address in a caller's arguments, headers or metadata makes the server send a request.
 #[tokio::test]
-async fn nothing_that_a_caller_names_is_asked() {
+async fn caller_supplied_address_is_never_requested() {
     let lure = Lure::set().await;
     let trap = &lure.trap;
     let place = Place::new(&format!("{BASICS}{TOOLS}"));

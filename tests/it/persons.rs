@@ -1,5 +1,6 @@
-//! Engines that see the person who asked: two callers with API keys, and what each does arrives at the engine under their name,
-//! whoever carries it out and whenever. The stand-in for AWS and the test GitHub are installed by `tests/run`.
+//! Tests of engines that see the calling user. Two callers have API keys, and the engine sees each action
+//! under its caller's name, no matter which process performs it or when. `tests/run` installs the stand-in
+//! for AWS and the test GitHub.
 
 use std::fs;
 use std::path::Path;
@@ -13,11 +14,12 @@ use crate::aws::standin::Standin;
 use crate::github_actions::Github;
 use crate::support::{BASICS, Client, Fault, Modern, PROGRAM, Place, Server};
 
-/// Longer than anything here takes on a busy machine.
+/// Timeout of a step, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 const SECRET: &str = "s3cr3t-of-the-bridge";
 
-/// What lets these callers in, who have a key each; without any, one user whom nobody names. All that can be logged is.
+/// Returns a config with an API key for each of these callers, or with one anonymous user if there are none.
+/// The log level is the most verbose one.
 fn basics(names: &[&str]) -> String {
     let keys = names.iter().map(|name| {
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(format!("key-of-{name}")));
@@ -35,7 +37,7 @@ async fn client(url: &str, name: &str) -> Client {
     Client::open_with(url, &format!("key-of-{name}")).await.unwrap()
 }
 
-/// True if this text is in any file that a server left.
+/// Reports whether any file that a server left contains this text. Files named `*.secret` are skipped.
 fn is_kept(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -47,7 +49,7 @@ fn is_kept(folder: &Path, text: &str) -> bool {
     })
 }
 
-/// Waits until the task has this status; what is said of it.
+/// Waits until the task has this status. Returns the task.
 async fn until(client: &Client, task: &str, status: &str) -> Value {
     let begun = Instant::now();
     loop {
@@ -60,7 +62,7 @@ async fn until(client: &Client, task: &str, status: &str) -> Value {
     }
 }
 
-/// AWS, as the server sees it, and a machine that waits.
+/// A stand-in for AWS with a recorder in front of it, and a state machine that waits.
 struct Aws {
     standin: Standin,
     recorder: Recorder,
@@ -91,7 +93,8 @@ impl Aws {
         Self { standin, recorder, place }
     }
 
-    /// Waits until an operation was asked for as somebody; as whom it was asked for so far, without repetitions.
+    /// Waits until this operation was requested as this person. Returns the requesters so far, without
+    /// repetitions.
     async fn seen(&self, operation: &str, person: &str) -> Vec<String> {
         let begun = Instant::now();
         loop {
@@ -105,7 +108,8 @@ impl Aws {
         }
     }
 
-    /// The sessions in which an operation was asked for, as the stand-in knows them; the bridge's own key is nobody's.
+    /// Returns the session names of all requests of an operation, as the stand-in knows them. The server's
+    /// own access key counts as `the bridge`.
     async fn who(&self, operation: &str) -> Vec<String> {
         let mut who = Vec::new();
         for asked in self.recorder.asked().into_iter().filter(|asked| asked.operation == operation) {
@@ -131,10 +135,12 @@ impl Aws {
     }
 }
 
+/// This is true after a restart and for a cancel by an operator. No credential is stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn aws_sees_whoever_asked_also_when_an_operator_or_another_process_acts() {
+async fn aws_actions_use_caller_identity() {
     let aws = Aws::with(&["ann", "bob"]).await;
-    // The first process dies while it asks for ann's session: the job is intended, and not started.
+    // The first process dies while it requests ann's session. The job's start is recorded in the store but
+    // not sent.
     aws.recorder.hold(Some("AssumeRole"));
     let mut server = aws.place.serve();
     let (ann, bob) = (client(server.url(), "ann").await, client(server.url(), "bob").await);
@@ -150,7 +156,7 @@ async fn aws_sees_whoever_asked_also_when_an_operator_or_another_process_acts() 
     let bobs = bob.start("waits", json!({})).await.unwrap();
     assert_eq!(aws.seen("StartExecution", "bob").await, ["ann", "bob"]);
 
-    // Bob cancels his own, and an operator ann's.
+    // Bob cancels his own task, and an operator cancels ann's.
     bob.cancel(&bobs).await.unwrap();
     until(&bob, &bobs, "cancelled").await;
     assert_eq!(aws.seen("StopExecution", "bob").await, ["bob"]);
@@ -172,8 +178,9 @@ async fn aws_sees_whoever_asked_also_when_an_operator_or_another_process_acts() 
     }
 }
 
+/// With `per_caller`, the task of a caller without a name fails before it reaches AWS.
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nobody_is_named_nothing_is_sent_to_aws() {
+async fn anonymous_task_sends_nothing_to_aws() {
     let aws = Aws::with(&[]).await;
     let server = aws.place.serve();
     let client = Client::open(server.url()).await.unwrap();
@@ -185,8 +192,9 @@ async fn where_nobody_is_named_nothing_is_sent_to_aws() {
     }
 }
 
+/// A caller without a token starts no run. The token works once the config has it, and is not stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn github_sees_whoever_asked_and_who_has_no_token_starts_nothing() {
+async fn github_runs_use_caller_token() {
     let github = Github::start().await;
     let (ann_token, bob_token) = (github.user("ann").await, github.user("bob").await);
     let config = |more: &str| {
@@ -217,7 +225,7 @@ async fn github_sees_whoever_asked_and_who_has_no_token_starts_nothing() {
     until(&ann, &task, "completed").await;
     assert_eq!(actors().await, ["ann"]);
 
-    // Bob is not known to GitHub here, and does not act as somebody else.
+    // GitHub does not know bob here, and he does not act as another user.
     let task = bob.start("work", json!({"word": "two"})).await.unwrap();
     let failed = until(&bob, &task, "failed").await;
     let why = failed["statusMessage"].as_str().unwrap();
@@ -227,7 +235,7 @@ async fn github_sees_whoever_asked_and_who_has_no_token_starts_nothing() {
     );
     assert_eq!(actors().await, ["ann"]);
 
-    // He is, from the moment on that the config says so.
+    // GitHub knows him as soon as the config has his token.
     fs::write(place.config(), config("bob = { file = \"bob.secret\" }\n")).unwrap();
     let begun = Instant::now();
     while actors().await != ["ann", "bob"] {
@@ -244,7 +252,8 @@ async fn github_sees_whoever_asked_and_who_has_no_token_starts_nothing() {
     assert_eq!(github.control("breaches", json!({})).await, json!([]));
 }
 
-/// Runs of bob's that wait for a review, which ann may give, and eve may not; whoever is not their caller may answer and cancel.
+/// Runs started by bob that wait for a review. Ann may approve them, and eve may not. Users other than the
+/// caller may answer and cancel.
 struct Gated {
     github: Github,
     ann: Client,
@@ -280,7 +289,7 @@ impl Gated {
         Self { github, ann, bob, server, _place: place }
     }
 
-    /// Bob's run, once there is a question.
+    /// Starts a run as bob, and returns its task once it has a question.
     async fn deploy(&self) -> String {
         let task = self.bob.start("deploy", json!({})).await.unwrap();
         let begun = Instant::now();
@@ -294,21 +303,22 @@ impl Gated {
         }
     }
 
-    /// Answers a question of a task as somebody.
+    /// Answers a question of a task as this user.
     async fn say_yes(&self, name: &str, task: &str, question: &str) -> Result<Value, Fault> {
         let client = Modern::with_tasks(self.server.url()).with_key(&format!("key-of-{name}"));
         let yes = json!({question: {"action": "accept", "content": {}}});
         client.request("tasks/update", json!({"taskId": task, "inputResponses": yes})).await
     }
 
-    /// The newest run at GitHub.
+    /// Returns the newest run at GitHub.
     async fn run(&self) -> Value {
         self.github.control("listed", json!({})).await[0].clone()
     }
 }
 
+/// If another user answers a question or cancels a task, GitHub sees that user and not the task's caller.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_somebody_else_answers_or_cancels_is_done_as_them() {
+async fn answers_and_cancels_use_acting_identity() {
     let gated = Gated::start().await;
     let task = gated.deploy().await;
     let refused = gated.say_yes("bob", &task, "q1").await.unwrap_err();
@@ -331,8 +341,9 @@ async fn what_somebody_else_answers_or_cancels_is_done_as_them() {
     assert_eq!(gated.github.control("breaches", json!({})).await, json!([]));
 }
 
+/// Another user can then answer the question.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_of_somebody_whom_the_engine_does_not_take_it_from_leaves_the_question_to_others() {
+async fn answer_rejected_by_engine_reopens_question() {
     let gated = Gated::start().await;
     let task = gated.deploy().await;
     gated.say_yes("eve", &task, "q1").await.unwrap();

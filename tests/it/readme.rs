@@ -1,10 +1,10 @@
-//! What README.md shows, done as it says.
+//! Runs the walkthrough of README.md.
 
 use std::process::Command;
 
 use crate::support::{PROGRAM, Place, Server};
 
-/// The block of README.md that begins with this fence.
+/// Returns the block of README.md that begins with this fence.
 fn block(fence: &str) -> String {
     let text = include_str!("../../README.md");
     let (_, rest) = text.split_once(&format!("```{fence}\n")).unwrap();
@@ -30,7 +30,7 @@ async fn the_walkthrough_ends_with_a_result() {
 }
 
 #[tokio::test]
-async fn the_config_that_it_shows_is_right() {
+async fn readme_config_is_valid() {
     let place = Place::new(&block("toml config"));
     let checked = place.run(place.command("check")).await;
     assert!(checked.stdout.ends_with("all right: 1 tool on 1 backend\n"), "{}", checked.stderr);

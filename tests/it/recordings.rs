@@ -1,6 +1,6 @@
-//! What people see of `call`, `check`, `doctor` and `tasks` on a terminal of 80 columns, compared to `recordings.txt`, which
-//! people review. `TASKBRIDGE_REVIEW=1` writes that file anew. What differs from run to run (ids, times, paths, ports) is
-//! replaced by examples before the screen is drawn.
+//! Compares the output of `call`, `check`, `doctor` and `tasks` on a terminal of 80 columns with
+//! `recordings.txt`, which people review. `TASKBRIDGE_REVIEW=1` rewrites that file. Values that differ from
+//! run to run (ids, times, paths, ports) are replaced by examples before the screen is drawn.
 
 use std::fs;
 use std::num::NonZero;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::support::{BASICS, CTRL_C, PROGRAM, Place, Pty, Server, knob};
 
 const COLUMNS: u16 = 80;
-/// Lines of the screen: more than any recording has, so that nothing scrolls away.
+/// Rows of the screen: more than any recording has, so that nothing scrolls away.
 const ROWS: NonZero<u16> = NonZero::new(300).unwrap();
 
 const TOOLS: &str = r#"
@@ -133,14 +133,14 @@ url = "http://127.0.0.1:9/hook"
 secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 "#;
 
-/// What a program wrote for one command line.
+/// The output of one command line.
 struct Recording {
     title: &'static str,
     line: String,
     written: Vec<u8>,
 }
 
-/// A server, and what was recorded beside it.
+/// A server and the recordings made with it.
 struct Recorder {
     server: Server,
     place: Place,
@@ -163,7 +163,7 @@ impl Recorder {
         command
     }
 
-    /// Records a command line to its end. Where words of `typed` are shown, the keys beside them are typed.
+    /// Records a command line to its end. When a text of `typed` appears, the keys next to it are typed.
     async fn record(&mut self, title: &'static str, line: &str, typed: &[(&str, &str)]) {
         let mut pty = Pty::start_at(&self.command(line), COLUMNS);
         for (words, keys) in typed {
@@ -174,14 +174,14 @@ impl Recorder {
         self.recordings.push(Recording { title, line: line.to_owned(), written });
     }
 
-    /// Records the same without keys for each of these command lines.
+    /// Records each of these command lines to its end, without input.
     async fn record_all(&mut self, lines: &[(&'static str, &str)]) {
         for (title, line) in lines {
             self.record(title, line, &[]).await;
         }
     }
 
-    /// Records the progress bar while a job runs, and what is shown once it has ended.
+    /// Records the progress bar while a job runs, and the screen after the job has ended.
     async fn record_bar(&mut self) {
         let line = "call paint gate=bar";
         let mut pty = Pty::start_at(&self.command(line), COLUMNS);
@@ -201,14 +201,14 @@ impl Recorder {
         ended.stdout.trim_end().to_owned()
     }
 
-    /// The ids of all tasks, oldest first.
+    /// Returns the ids of all tasks, oldest first.
     async fn ids(&self) -> Vec<String> {
         let ended = self.place.run(self.command("tasks list --json")).await;
         let listed: Vec<Value> = serde_json::from_str(&ended.stdout).unwrap();
         listed.iter().rev().map(|task| task["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The recordings as a page, with examples for all that differs from run to run.
+    /// Renders the recordings as a page. Examples replace all values that differ from run to run.
     async fn page(self) -> String {
         let examples = Examples::new(&self, &self.ids().await);
         let mut page = String::new();
@@ -221,7 +221,7 @@ impl Recorder {
     }
 }
 
-/// What is written in place of what differs from run to run.
+/// Replacements for values that differ from run to run.
 struct Examples {
     words: Vec<(String, String)>,
     patterns: Vec<(Regex, &'static str)>,
@@ -238,7 +238,7 @@ impl Examples {
             (url.to_owned(), "http://127.0.0.1:8808/mcp".to_owned()),
         ];
         for (id, letter) in ids.iter().zip('a'..='z') {
-            // A whole id, and the beginnings that are shown in its place.
+            // The whole id, and the prefixes that are shown instead of it.
             for length in [32, 12, 8] {
                 words.push((id[..length].to_owned(), letter.to_string().repeat(length)));
             }
@@ -256,11 +256,11 @@ impl Examples {
             (r"\btb-[a-z2-7]{26}", "tb-abcdefghijklmnopqrstuvwxyz"),
             (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "01234567-89ab-cdef-0123-456789abcdef"),
             (r"clock is \d+\.\d s (behind|ahead of)", "clock is 0.0 s behind"),
-            // The column is as wide as its widest word, and hosts have names of any length.
+            // The column is as wide as its widest cell, and host names vary in length.
             (&format!(r"\b{host}\.[a-z0-9]{{16}} +"), "host.abcdefghijklmnop  "),
             (r"REPLICA +WHAT", "REPLICA                WHAT"),
             (&format!(r"\b{host}(:|\r)"), "host$1"),
-            // The spinner, at any moment.
+            // The spinner, in any phase.
             ("[\u{2801}-\u{28ff}]", "\u{280b}"),
         ];
         let patterns = patterns.map(|(pattern, example)| (Regex::new(pattern).unwrap(), example)).into();
@@ -276,7 +276,7 @@ impl Examples {
     }
 }
 
-/// What the screen of a terminal shows after all of this was written.
+/// Returns the contents of a terminal's screen after this output.
 fn screen(written: &str) -> String {
     let columns = NonZero::new(COLUMNS).expect("a terminal has columns");
     let mut terminal = vt100::Parser::new(ROWS, columns, 0);

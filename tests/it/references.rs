@@ -1,5 +1,6 @@
-//! Parameters of `type = "task"`: a caller names one of their tasks, and the job is given the engine's name for that task's
-//! job. What comes of the call says which task it refers to. No task of another owner or backend can be named.
+//! Tests of parameters with `type = "task"`. A caller names one of their tasks, and the job gets the
+//! engine's handle of that task's job. Responses of the call name the referenced task. Tasks of other owners
+//! or backends are refused.
 
 use serde_json::{Value, json};
 
@@ -73,14 +74,15 @@ async fn client(app: &TestApp, name: &str) -> Client {
     Client::open_with(app.server.url(), &format!("{name}-key")).await.unwrap()
 }
 
-/// The line that a result ends with.
+/// Returns the last text of a result.
 fn last_line(result: &Value) -> &str {
     let blocks = result["content"].as_array().unwrap();
     blocks.iter().rev().find_map(|block| block["text"].as_str()).unwrap()
 }
 
+/// A caller names a task, and the job gets the engine's handle. The replies name the task.
 #[tokio::test]
-async fn a_job_is_given_the_engines_name_of_the_one_that_its_caller_names() {
+async fn job_gets_handle_of_referenced_task() {
     let app = app();
     let client = client(&app, "ann").await;
     let offered = client.request("tools/list", json!({})).await.unwrap();
@@ -104,7 +106,7 @@ async fn a_job_is_given_the_engines_name_of_the_one_that_its_caller_names() {
     let handle = ended["content"][0]["text"].as_str().unwrap();
     assert!(!handle.contains(&first) && !handle.is_empty(), "the engine's name, and not ours: {handle}");
 
-    // The same by the other generation, and by a call that waits for its answer.
+    // The same with the other generation, and with a call that waits for its result.
     for modern in [Modern::with_tasks(app.server.url()), Modern::without_tasks(app.server.url())] {
         let modern = modern.with_key("ann-key");
         let mut answer = modern.call("about", &json!({"text": first}), json!({})).await.unwrap();
@@ -127,8 +129,9 @@ async fn a_job_is_given_the_engines_name_of_the_one_that_its_caller_names() {
     assert_eq!((text(&without).as_str(), &without["_meta"][KEY]), ("about nothing", &Value::Null));
 }
 
+/// A reference to an unknown, foreign or unstarted task, or to one of another backend, is refused.
 #[tokio::test]
-async fn what_is_no_task_of_the_callers_with_a_job_there_is_refused_and_starts_nothing() {
+async fn invalid_reference_starts_nothing() {
     let app = app();
     let (ann, bob) = (client(&app, "ann").await, client(&app, "bob").await);
     let of_bob = bob.start("job", json!({})).await.unwrap();
@@ -153,9 +156,9 @@ async fn what_is_no_task_of_the_callers_with_a_job_there_is_refused_and_starts_n
     assert_eq!(ann.list().await.unwrap().len(), before);
 }
 
-/// The engine's name of the second job is not known before the first has ended.
+/// The handle of the second job is unknown until the first job has ended.
 #[tokio::test]
-async fn call_waits_until_its_reference_has_started() {
+async fn call_waits_until_reference_has_started() {
     let app = app();
     let ann = client(&app, "ann").await;
     let first = ann.start("narrow", json!({"delay_ms": 3_600_000})).await.unwrap();
@@ -171,7 +174,7 @@ async fn call_waits_until_its_reference_has_started() {
 }
 
 #[tokio::test]
-async fn call_fails_if_its_reference_never_starts() {
+async fn call_fails_if_reference_never_starts() {
     let app = app();
     let ann = client(&app, "ann").await;
     let first = ann.start("narrow", json!({"delay_ms": 3_600_000})).await.unwrap();

@@ -1,5 +1,5 @@
-//! Older schemas: each dump in tests/schemas is migrated by the real program, and its tasks are there and come to their
-//! ends. tests/schemas/README.md says how a dump is made.
+//! Tests of older schemas: the real program migrates each dump in tests/schemas, and the tasks of the dump
+//! survive and end. tests/schemas/README.md describes how a dump is made.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use crate::support::postgres::{schema, shared};
 use crate::support::{Client, PROGRAM, Place, SimProcess, text};
 
-/// The schema that dumps of PostgreSQL are of.
+/// The schema name in the dumps of PostgreSQL.
 const DUMPED: &str = "dumped";
 
-/// How the task of each tool ends, once servers run again. The engine of the dump is gone, and the one that is there
-/// knows none of its jobs.
+/// How the task of each tool ends, once servers run again. The engine of the dump is gone, and the present
+/// engine knows none of its jobs.
 const ENDS: [(&str, &str); 14] = [
     ("abandoned", "broken"),
     ("asks", "broken"),
@@ -38,7 +38,7 @@ fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// The dumps of a kind of store, in order, with the versions of their schemas.
+/// Returns the dumps of a kind of store with their schema versions, in order.
 fn dumps(kind: &str) -> Vec<(usize, String)> {
     let mut dumps = Vec::new();
     for entry in fs::read_dir(folder("tests/schemas")).unwrap() {
@@ -53,7 +53,7 @@ fn dumps(kind: &str) -> Vec<(usize, String)> {
     dumps
 }
 
-/// `taskbridge WORDS... --config FILE`, which must go well; what it prints.
+/// Runs `taskbridge WORDS... --config FILE`, which must succeed. Returns its stdout.
 async fn says(place: &Place, words: &[&str]) -> String {
     let mut command = Command::new(PROGRAM);
     command.args(words).arg("--config").arg(place.config());
@@ -70,7 +70,7 @@ async fn listed(place: &Place) -> Vec<Value> {
     tasks
 }
 
-/// A server of this program starts on the dump, which lies in `store` by now.
+/// Starts a server of this program on the dump, which is already in `store`, and checks how each task ends.
 async fn comes_to_its_ends(place: &Place, store: &str) {
     let engine = SimProcess::start(place, "keyed");
     let config = fs::read_to_string(folder("tests/schemas/config.in")).unwrap();
@@ -116,12 +116,13 @@ async fn comes_to_its_ends(place: &Place, store: &str) {
     assert!(checked.ends_with(": 14 tasks, nothing wrong\n"), "{checked}");
 }
 
+/// A file of every older schema version is migrated, and its tasks continue.
 #[tokio::test]
-async fn older_sqlite_files_are_migrated_and_their_tasks_go_on() {
+async fn older_sqlite_file_keeps_its_tasks() {
     for (version, dump) in dumps("sqlite") {
         let place = Place::new("");
         let db = Connection::open(place.path("tasks.db")).unwrap();
-        // A dump has its tables by their names.
+        // A dump lists its tables by name, not in the order of foreign keys.
         db.pragma_update(None, "foreign_keys", false).unwrap();
         db.execute_batch(&dump).unwrap();
         let found: usize = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
@@ -131,8 +132,9 @@ async fn older_sqlite_files_are_migrated_and_their_tasks_go_on() {
     }
 }
 
+/// Every older schema version is migrated, and its tasks continue.
 #[tokio::test]
-async fn older_postgres_schemas_are_migrated_and_their_tasks_go_on() {
+async fn older_postgres_schema_keeps_its_tasks() {
     for (version, dump) in dumps("postgres") {
         let schema = schema();
         let client = shared().client("public").await;
@@ -151,7 +153,7 @@ async fn older_postgres_schemas_are_migrated_and_their_tasks_go_on() {
 }
 
 #[test]
-fn each_schema_but_the_newest_has_a_dump() {
+fn every_older_schema_has_dump() {
     for kind in ["sqlite", "postgres"] {
         let migrations = fs::read_dir(folder(&format!("src/store/migrations/{kind}"))).unwrap().count();
         let found: Vec<usize> = dumps(kind).into_iter().map(|(version, _)| version).collect();

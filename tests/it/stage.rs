@@ -1,5 +1,5 @@
-//! A backend whose jobs do what a test says, when it says so. A job runs until the test ends it, unless its arguments
-//! say how it ended: `{"end": <JobState>}`, with an optional `"message"`.
+//! A backend whose jobs do what a test scripts. A job runs until the test ends it, unless its arguments
+//! contain how it ended: `{"end": <JobState>}`, with an optional `"message"`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -17,13 +17,13 @@ use taskbridge_sdk::{
 };
 use tokio::sync::{mpsc, watch};
 
-/// The stages of all tests, by name, so that a config can name one.
+/// The stages of all tests by name, so that a config can refer to one.
 static STAGES: LazyLock<Mutex<HashMap<String, Stage>>> = LazyLock::new(Mutex::default);
 
-/// The longest that a test waits for something.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A stage. Clones are the same stage.
+/// A scripted engine. Clones share the same state.
 #[derive(Clone)]
 pub(crate) struct Stage(Arc<Inner>);
 
@@ -39,16 +39,16 @@ struct Job {
     seen: Observation,
     notes: Vec<Note>,
     fault: Option<String>,
-    /// Whether the last look was for somebody who watches.
+    /// Whether the last poll had a watcher.
     watched: Option<bool>,
     cancels: usize,
     log: String,
     files: BTreeMap<String, Vec<u8>>,
-    /// With the name of whoever each is handed over as.
+    /// Each answer with the name of the user who gave it.
     answers: Vec<(Answer, String)>,
 }
 
-/// One job, in a test's hand.
+/// A handle by which a test controls one job.
 #[derive(Clone)]
 pub(crate) struct Handle {
     stage: Stage,
@@ -56,7 +56,7 @@ pub(crate) struct Handle {
 }
 
 impl Stage {
-    /// A new stage, which a config reaches as `kind = "stage"` and `name = NAME`.
+    /// Creates a new stage, which a config selects by `kind = "stage"` and `name = NAME`.
     pub(crate) fn named(name: &str) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let stage = Self(Arc::new(Inner {
@@ -68,12 +68,12 @@ impl Stage {
         stage
     }
 
-    /// How many jobs were started.
+    /// Returns the number of jobs that were started.
     pub(crate) fn starts(&self) -> usize {
         self.0.jobs.lock().len()
     }
 
-    /// Waits for something to happen on the stage. What does not happen ends the test.
+    /// Waits until the condition is true, and fails the test at a timeout.
     async fn wait(&self, mut happened: impl FnMut(usize) -> bool) {
         let mut count = self.0.count.subscribe();
         let waiting = count.wait_for(|count| happened(*count));
@@ -92,89 +92,90 @@ impl Handle {
         act(self.stage.0.jobs.lock().get_mut(&self.name).unwrap())
     }
 
-    /// Lets the job be seen like this from now on.
+    /// Sets the observation that polls of the job return from now on.
     pub(crate) fn show(&self, seen: Observation) {
         self.with(|job| job.seen = seen);
         self.stage.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
     }
 
-    /// Lets it be seen as running, this far.
+    /// Sets the job to running with this progress.
     pub(crate) fn progress(&self, done: f64, total: f64) {
         self.show(Observation::new(JobState::Running).with_progress(done, Some(total)));
     }
 
-    /// The arguments that it was started with.
+    /// Returns the arguments of the job's start.
     pub(crate) fn arguments(&self) -> Value {
         self.with(|job| job.arguments.clone())
     }
 
-    /// Lets it ask all of these, and nothing else.
+    /// Sets the open questions of the job to exactly these.
     pub(crate) fn asks(&self, questions: Vec<Question>) {
         let mut seen = Observation::new(JobState::Running);
         seen.questions = questions;
         self.show(seen);
     }
 
-    /// Lets it ask.
+    /// Makes the job ask one question with a form.
     pub(crate) fn ask(&self, id: &str, message: &str, schema: Value) {
         self.ask_for(id, message, Ask::Form(schema));
     }
 
-    /// Lets it ask for this.
+    /// Makes the job ask one question of any kind.
     pub(crate) fn ask_for(&self, id: &str, message: &str, ask: Ask) {
         let mut seen = Observation::new(JobState::Running);
         seen.questions = vec![Question { id: id.to_owned(), message: message.to_owned(), ask }];
         self.show(seen);
     }
 
-    /// Ends it well, with this text.
+    /// Ends the job successfully with this text.
     pub(crate) fn succeed(&self, text: &str) {
         self.show(Observation::new(JobState::Succeeded(Output::text(text))));
     }
 
-    /// Lets it say something, and be seen to.
+    /// Adds a note to the job and sends a hint.
     pub(crate) fn say(&self, level: Level, text: &str) {
         self.with(|job| job.notes.push(Note::text(job.notes.len() as u64, level, text)));
         self.stage.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
     }
 
-    /// Lets looks at it fail from now on, for this reason, or no longer.
+    /// Makes polls of the job fail from now on for this reason, or succeed again.
     pub(crate) fn hide(&self, reason: Option<&str>) {
         self.with(|job| job.fault = reason.map(str::to_owned));
         self.stage.0.hints.0.send(JobHandle::new(&self.name)).unwrap();
     }
 
-    /// What it has printed.
+    /// Sets the job's log.
     pub(crate) fn prints(&self, log: &str) {
         self.with(|job| log.clone_into(&mut job.log));
     }
 
-    /// A file that it leaves.
+    /// Adds an artifact to the job.
     pub(crate) fn leaves(&self, name: &str, bytes: &[u8]) {
         self.with(|job| job.files.insert(name.to_owned(), bytes.to_vec()));
     }
 
-    /// The answers that it was given.
+    /// Returns the answers that the job received.
     pub(crate) fn answers(&self) -> Vec<Answer> {
         self.with(|job| job.answers.iter().map(|(answer, _)| answer.clone()).collect())
     }
 
-    /// Waits until it was asked to stop.
+    /// Waits until the job received a cancel request.
     pub(crate) async fn cancelled(&self) {
         self.stage.wait(|_| self.with(|job| job.cancels > 0)).await;
     }
 
-    /// Waits for looks at it that are for somebody who watches, or for nobody.
+    /// Waits for a poll of the job that has a watcher, or one that has none.
     pub(crate) async fn looked_at(&self, watched: bool) {
         self.stage.wait(|_| self.with(|job| job.watched == Some(watched))).await;
     }
 
-    /// As whom its answers were handed over, by name; of nobody in particular it is empty.
+    /// Returns the names of the users whose answers the job received. The name is empty for an anonymous
+    /// user.
     pub(crate) fn answered_as(&self) -> Vec<String> {
         self.with(|job| job.answers.iter().map(|(_, name)| name.clone()).collect())
     }
 
-    /// Waits until it was given an answer.
+    /// Waits until the job received an answer.
     pub(crate) async fn answered(&self) -> Answer {
         self.stage.wait(|_| !self.answers().is_empty()).await;
         self.answers().swap_remove(0)
@@ -288,7 +289,7 @@ impl Questions for Played {
         let taken = self.with(handle, |job| {
             let asked = job.seen.questions.iter().any(|open| open.id == question);
             if asked {
-                // A page stays until the job says that it was visited.
+                // A URL question stays open until the job reports the visit.
                 let stays = |ask: &Ask| matches!((ask, answer), (Ask::Url(_), Answer::Accept(_)));
                 job.seen.questions.retain(|open| open.id != question || stays(&open.ask));
                 job.answers.push((answer.clone(), name.clone()));
@@ -332,7 +333,7 @@ impl Wakeups for Played {
     }
 }
 
-/// The adapter.
+/// The adapter of `kind = "stage"`.
 pub(crate) struct StageAdapter;
 
 #[derive(Deserialize, JsonSchema)]

@@ -1,6 +1,6 @@
-//! The real server and a stand-in for AWS Step Functions (LocalStack): a machine asks, the server is killed, and the
-//! user's answer arrives all the same; state machines come and go as tools. The stand-in is installed by
-//! `tests/run --only standins`.
+//! Tests the real server with a stand-in for AWS Step Functions (LocalStack). A state machine asks a
+//! question, the server is killed, and the user's answer still arrives. State machines appear and disappear
+//! as tools. `tests/run --only standins` installs the stand-in.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::aws::standin::Standin;
 use crate::support::{BASICS, Client, Modern, Place, text};
 
-/// Longer than anything here takes on a busy machine.
+/// Timeout of a step, long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn config(standin: &Standin, queue: &str) -> String {
@@ -38,7 +38,7 @@ pub(crate) fn backend(standin: &Standin, more: &str) -> String {
     )
 }
 
-/// A server's folder with this config, and credentials that the stand-in believes.
+/// Creates a server's folder with this config, and with credentials that the stand-in accepts.
 pub(crate) fn place(config: &str) -> Place {
     let place = Place::new(config);
     let credentials = "[profile tester]\naws_access_key_id = AKIATEST\naws_secret_access_key = s3cr3t\n";
@@ -46,7 +46,7 @@ pub(crate) fn place(config: &str) -> Place {
     place
 }
 
-/// The task, once it has this status.
+/// Returns the task once it has this status.
 pub(crate) async fn until(client: &Modern, id: &str, status: &str) -> Value {
     let begun = Instant::now();
     loop {
@@ -59,7 +59,7 @@ pub(crate) async fn until(client: &Modern, id: &str, status: &str) -> Value {
     }
 }
 
-/// True if this text is in any file that a server left.
+/// Reports whether any file that a server left contains this text.
 fn is_kept(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -70,8 +70,9 @@ fn is_kept(folder: &Path, text: &str) -> bool {
     })
 }
 
+/// The question stays the same, the machine gets only the first answer, and no task token is stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_asks_is_answered_once_over_a_kill_and_no_token_is_kept() {
+async fn machine_question_survives_kill() {
     let standin = Standin::shared();
     let activity = standin.call("CreateActivity", json!({"name": "ask"})).await["activityArn"].clone();
     let queue = standin.call("CreateQueue", json!({"QueueName": "ask"})).await["QueueUrl"].clone();
@@ -135,8 +136,9 @@ async fn a_machine_that_asks_is_answered_once_over_a_kill_and_no_token_is_kept()
     drop(server);
 }
 
+/// A new state machine becomes a tool. After its deletion the tool is gone, and a running task still ends.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_comes_and_goes_as_a_tool_and_its_tasks_stay() {
+async fn deleted_machine_keeps_its_tasks() {
     let standin = Standin::shared();
     let discover =
         "[backends.aws.discover]\nevery = \"300ms\"\nstarting_with = \"comes-\"\nprefix = \"aws-\"\n";
@@ -183,11 +185,12 @@ async fn a_machine_comes_and_goes_as_a_tool_and_its_tasks_stay() {
     assert!(text(&result).contains("today"), "{result}");
 }
 
+/// An event with a wrong secret is refused, and an unusable event is logged and has no effect.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_is_posted_brings_the_look_forward() {
+async fn posted_event_triggers_early_poll() {
     let standin = Standin::shared();
     let machine = standin.one_state("posted", "", json!({"Type": "Wait", "Seconds": 6})).await;
-    // Executions are looked at so seldom that only an event can be why one was seen to end.
+    // The poll interval is so long that only an event explains why an execution's end was seen.
     let config = backend(standin, "hook_secret = { file = \"secret\" }\n")
         .replace("lease = \"6s\"", "lease = \"6s\"\nquickest_look = \"1h\"\nslowest_look = \"1h\"");
     let tool = format!(

@@ -1,5 +1,5 @@
-//! What can be wrong around AWS Step Functions, from outside: at the start, at a call and for the doctor. Each is told in words
-//! that say what to mend, once, and the server goes on.
+//! Tests of faults around AWS Step Functions: at startup, in a call and in `doctor`. Each is reported once,
+//! with a message that names the fix, and the server keeps running.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -16,7 +16,7 @@ use crate::support::{BASICS, Client, Fault, Place, text};
 
 const MACHINE: &str = "arn:aws:states:us-east-1:000000000000:stateMachine";
 
-/// A tool that starts this state machine.
+/// Returns the config of a tool that starts this state machine.
 fn tool(name: &str, machine: &str) -> String {
     format!(
         "[tools.{name}]\ndescription = \"Ships.\"\nbackend = \"aws\"\nparameters.what = {{ type = \"string\" }}\n\
@@ -24,7 +24,8 @@ fn tool(name: &str, machine: &str) -> String {
     )
 }
 
-/// Somebody who answers each request with this error of AWS, and counts them. It stops with the process.
+/// Starts a server that answers each request with this AWS error and counts the requests. It runs until the
+/// process ends.
 fn refuser(status: &'static str, code: &'static str, message: &'static str) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -34,7 +35,7 @@ fn refuser(status: &'static str, code: &'static str, message: &'static str) -> (
         .spawn(move || {
             for client in listener.incoming() {
                 let mut client = client.unwrap();
-                // A request of AWS's SDK comes in one piece here, or the rest of it is of no interest.
+                // One read is enough: the rest of a longer request does not matter.
                 let _ = client.read(&mut [0; 65536]);
                 counted.fetch_add(1, Ordering::Relaxed);
                 let body = json!({"__type": code, "message": message}).to_string();
@@ -51,7 +52,7 @@ fn refuser(status: &'static str, code: &'static str, message: &'static str) -> (
 
 async fn called(client: &Client, tool: &str, what: &str) -> String {
     match client.call(tool, json!({"what": what})).await {
-        // What AWS refuses is the tool's own failure; what is wrong with the set-up is the server's.
+        // A refusal by AWS is a failure of the tool. A fault of the setup is an error of the server.
         Ok(result) => {
             assert_eq!(result["isError"], true, "{result}");
             text(&result)
@@ -61,8 +62,9 @@ async fn called(client: &Client, tool: &str, what: &str) -> String {
     }
 }
 
+/// `serve` fails with the reason, and `doctor` reports it as a fault.
 #[tokio::test]
-async fn what_cannot_work_keeps_the_server_from_starting_and_says_why() {
+async fn invalid_aws_setup_prevents_start() {
     let aws = |more: &str| format!("{BASICS}[backends.aws]\nkind = \"step-functions\"\n{more}");
     for (config, parts) in [
         (aws(""), &["backends.aws", "no AWS region is known: set `region`"][..]),
@@ -84,7 +86,7 @@ async fn what_cannot_work_keeps_the_server_from_starting_and_says_why() {
         fs::write(place.path("aws"), "[profile other]\nregion = us-east-1\n").unwrap();
         let command = |verb: &str| {
             let mut command = place.command(verb);
-            // The machine that tests run on is asked for nothing.
+            // Keeps the SDK from querying the metadata service of the machine that runs the tests.
             command.env("AWS_EC2_METADATA_DISABLED", "true");
             if config.contains("hook_secret") {
                 command.env("AWS_ACCESS_KEY_ID", "AKIATEST").env("AWS_SECRET_ACCESS_KEY", "s3cr3t");
@@ -103,8 +105,9 @@ async fn what_cannot_work_keeps_the_server_from_starting_and_says_why() {
     }
 }
 
+/// The call fails with advice and without the credentials, and the server keeps running.
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_that_are_refused_end_a_call_in_words_and_nothing_is_tried_again() {
+async fn refused_credentials_fail_without_retry() {
     for (status, code, message, part) in [
         (
             "400 Bad Request",
@@ -140,8 +143,9 @@ async fn credentials_that_are_refused_end_a_call_in_words_and_nothing_is_tried_a
     }
 }
 
+/// The same is true for an input that is too large. The doctor reports a missing state machine.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_is_not_there_and_an_input_that_is_too_large_end_the_call_alone() {
+async fn missing_machine_fails_only_its_calls() {
     let standin = Standin::shared();
     let deleted = standin.one_state("deleted", "", json!({"Type": "Pass"})).await;
     let tools: String = [

@@ -1,5 +1,5 @@
-//! What becomes of the work of a server that was killed: another server on the same file takes it up at once, and not only
-//! when its leases have run out. They run for ten minutes here, so that nothing else explains what is seen.
+//! Tests of takeover after a kill: another server on the same file continues the work at once, without
+//! waiting for the leases to expire. Leases last ten minutes here, so that expiry cannot explain the result.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{BASICS, Client, PROGRAM, Place, Server, SimProcess, text};
 
-/// Leases end long after this.
+/// Timeout of any step, far shorter than a lease.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const LEASES: &str = "[reconciler]\nlease = \"10m\"\nquickest_look = \"50ms\"\nslowest_look = \"200ms\"\n";
@@ -55,7 +55,7 @@ async fn neighbour_takes_over_killed_server() {
     assert_eq!(result(&client.at(neighbour.url()), &task).await, "done\n");
 }
 
-/// It holds its lock, so it may go on at any moment.
+/// A frozen server still has its file lock, so it may continue at any moment.
 #[tokio::test]
 async fn frozen_server_keeps_its_leases() {
     let place = Place::new(&format!("{BASICS}{LEASES}{COMMAND}"));
@@ -71,7 +71,7 @@ async fn frozen_server_keeps_its_leases() {
     assert_eq!(result(&elsewhere, &task).await, "done\n");
 }
 
-/// As two containers with one volume: neither sees the processes of the other.
+/// Like two containers that share a volume: neither sees the processes of the other.
 #[tokio::test]
 async fn killed_container_frees_its_leases() {
     let alone = ["--pid", "--fork", "--kill-child=KILL"];

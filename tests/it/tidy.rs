@@ -1,10 +1,10 @@
-//! Holds the arrows and the habits that ARCHITECTURE.md promises, by reading the source as text. It must not judge
-//! behaviour. A breach is named with its file and line.
+//! Checks the module dependencies and conventions that ARCHITECTURE.md promises, by reading the source as
+//! text. It must not judge behaviour. Each violation is reported with its file and line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A source file, by its path from the root.
+/// A source file, with its path relative to the root.
 struct Source {
     path: String,
     text: String,
@@ -39,7 +39,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 impl Source {
-    /// The lines that are neither comments nor in a trailing test module, with their numbers.
+    /// Returns the numbered lines that are neither comments nor in a trailing test module.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.text.lines().enumerate().map(|(at, line)| (at + 1, line));
         lines
@@ -52,7 +52,8 @@ impl Source {
     }
 }
 
-/// Every line of the files under `folder` that holds one of `words`, but for files that `allowed` names.
+/// Returns every line of the files under `folder` that contains one of `words`, except in files that
+/// `allowed` names.
 fn breaches(folder: &str, words: &[&str], allowed: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for source in sources(&[folder]) {
@@ -72,7 +73,8 @@ fn none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
 }
 
-/// The rooms of the server, and which others each may enter: a module with all that is in it, or one within a module.
+/// The modules of the server, and the modules that each may use: a top-level module with all of its
+/// contents, or one inside a module.
 const ARROWS: [(&str, &[&str]); 15] = [
     ("src/clock.rs", &[]),
     ("src/tasks", &["tasks", "clock"]),
@@ -95,12 +97,13 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "tasks", "trace",
         ],
     ),
-    // A client like any other: it shares the envelopes and the names of revisions, and nothing else.
+    // Like any other client, it shares only the envelopes and the names of revisions.
     ("src/client", &["clock", "mcp::jsonrpc", "mcp::generation"]),
 ];
 
+/// A module uses only the modules that the map in ARCHITECTURE.md allows.
 #[test]
-fn modules_reach_only_where_the_map_lets_them() {
+fn modules_follow_dependency_map() {
     let mut found = Vec::new();
     for source in sources(&["src"]) {
         let Some((_, allowed)) = ARROWS.iter().find(|(room, _)| source.path.starts_with(room)) else {
@@ -123,14 +126,16 @@ fn modules_reach_only_where_the_map_lets_them() {
     none("arrows that the map in ARCHITECTURE.md does not have", &found);
 }
 
+/// Only the command line uses the client.
 #[test]
-fn the_server_does_not_know_the_client() {
+fn server_does_not_use_client() {
     let found = breaches("src", &["crate::client", "super::client"], &["src/cli", "src/client"]);
     none("the client is reached from the command line alone", &found);
 }
 
+/// The SDK does not depend on the server, and no other code uses an engine's own library.
 #[test]
-fn adapters_know_the_sdk_and_nothing_else_of_ours() {
+fn adapters_depend_only_on_sdk() {
     for adapter in [
         "adapters/github-actions/src",
         "adapters/local/src",
@@ -150,14 +155,15 @@ fn adapters_know_the_sdk_and_nothing_else_of_ours() {
 }
 
 #[test]
-fn protocol_versions_are_named_in_two_rooms() {
+fn protocol_versions_stay_in_their_modules() {
     let words = ["\"2024-", "\"2025-", "\"2026-"];
     let rooms = ["src/mcp/generation.rs", "src/mcp/v20"];
     none("protocol version literals outside their rooms", &breaches("src", &words, &rooms));
 }
 
+/// The core does not name a wire status, a database or an engine.
 #[test]
-fn the_core_knows_no_wire_status_and_no_engine() {
+fn core_names_no_protocol_or_engine() {
     let words = ["\"working\"", "\"completed\"", "-32", "taskId", "Mcp-", "sqlite", "rusqlite", "\"local\""];
     none("words of the protocol, a store or an engine in the core", &breaches("src/tasks", &words, &[]));
 }
@@ -165,8 +171,8 @@ fn the_core_knows_no_wire_status_and_no_engine() {
 #[test]
 fn only_the_app_spawns() {
     let words = ["tokio::spawn", "JoinSet::new", "thread::spawn", "thread::Builder"];
-    // Connections come and go with clients, a flush of SQLite's blocks, and a write to PostgreSQL and a fetch of an issuer's
-    // keys outlive their callers; heavy work has threads of a lower priority.
+    // Connections come and go with clients. SQLite's flush blocks. A write to PostgreSQL and a fetch of an
+    // issuer's keys outlive their callers. Heavy work has threads of a lower priority.
     let places = [
         "src/app/",
         "src/mcp/http/serve.rs",
@@ -179,7 +185,7 @@ fn only_the_app_spawns() {
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
+fn every_file_has_module_docs() {
     let silent: Vec<_> = sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"])
         .into_iter()
         .filter(|source| !source.text.starts_with("//!"))
@@ -205,9 +211,10 @@ fn files_stay_readable() {
     assert!(median <= 180, "the median file has {median} lines");
 }
 
-/// What wraps a trait must hand on every method, also one with a default of its own, or the default is what is done.
+/// A wrapper of a trait must delegate every method, including those with a default. Otherwise the default
+/// would run.
 #[test]
-fn what_is_measured_is_handed_on() {
+fn wrappers_delegate_every_method() {
     let mut missing = Vec::new();
     for (wrapper, of, traits) in [
         ("src/metrics/backend.rs", "Measured", "adapters/sdk/src"),
@@ -237,8 +244,9 @@ fn what_is_measured_is_handed_on() {
     none("methods that a wrapper does not hand on", &missing);
 }
 
+/// No file contains a mark for later work, an unimplemented function or an ignored test.
 #[test]
-fn nothing_is_left_for_later() {
+fn sources_contain_no_unfinished_work() {
     let words = ["TODO", "FIXME", "XXX", "todo!(", "unimplemented!(", "#[ignore"];
     let mut found = Vec::new();
     for source in sources(&["src", "adapters", "tests", "examples", "benches", "fuzz"]) {
@@ -254,11 +262,11 @@ fn nothing_is_left_for_later() {
     none("left for later", &found);
 }
 
-/// The files that say how each rule is met, and the folder whose tests they name without more.
+/// The conformance tables, and the test folder that their unqualified names refer to.
 const CONFORMANCE: [(&str, &str); 2] =
     [("docs/conformance.md", "v2025"), ("docs/conformance-2026-07-28.md", "v2026")];
 
-/// A name of a test in the last column of a row: `function`, or with the modules that lead to it.
+/// Returns the test names in the last column of a row: `function`, or one qualified with its modules.
 fn tests_named(row: &str) -> Vec<&str> {
     let cell = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == ':';
@@ -266,7 +274,8 @@ fn tests_named(row: &str) -> Vec<&str> {
     names.filter(|name| name.rsplit("::").next().is_some_and(|last| last.matches('_').count() > 1)).collect()
 }
 
-/// Where the function that a table names is, if it is in one file alone, or in one of `own` beside others.
+/// Reports a test name that is ambiguous or missing. Its function must be in exactly one file, or in several
+/// if one of them is below `own`.
 fn missing(all: &[Source], name: &str, own: Option<&str>) -> Option<String> {
     let mut parts = name.rsplit("::");
     let function = parts.next().unwrap_or(name);
@@ -282,9 +291,9 @@ fn missing(all: &[Source], name: &str, own: Option<&str>) -> Option<String> {
     (!clear).then(|| format!("{name} is in {} files", found.len()))
 }
 
-/// Each test that these files name must exist, in a file or a folder of the name of its module.
+/// Each test that these files name must exist, in a file or folder with the name of its module.
 #[test]
-fn the_tests_that_the_conformance_tables_name_exist() {
+fn conformance_tables_name_existing_tests() {
     let all = sources(&["src", "adapters", "tests"]);
     let mut wrong = Vec::new();
     for (file, folder) in CONFORMANCE {
@@ -305,10 +314,10 @@ fn the_tests_that_the_conformance_tables_name_exist() {
     none("tests that a conformance table names and that are not there, or are not clear", &wrong);
 }
 
-/// The fewest attacks that docs/attacks.md may have.
+/// The minimum number of attacks in docs/attacks.md.
 const ATTACKS: usize = 86;
 
-/// Each attack is made by a test, and each row says in two cells what is tried and what happens.
+/// Each attack has a test, and each row describes the attempt and the result in two cells.
 #[test]
 fn each_attack_names_tests_that_exist() {
     let all = sources(&["src", "adapters", "tests", "fuzz"]);

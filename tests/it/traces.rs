@@ -1,4 +1,5 @@
-//! Distributed traces: what a collector is told of a call, from the client's `traceparent` to the engine.
+//! Tests of distributed traces: the spans that a collector gets for a call, from the client's `traceparent`
+//! to the engine.
 
 mod collector;
 
@@ -16,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::support::{BASICS, Modern, Place, TestApp, text};
 
-/// The longest that anything here may take.
+/// Timeout of any step here.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -42,7 +43,7 @@ parameters.seconds = { type = "integer", default = 0 }
 target.command = ["sleep", "{{ seconds }}"]
 "#;
 
-/// A span, as the collector was told of it.
+/// A span as the collector received it.
 #[derive(Clone, Debug)]
 struct Span {
     trace: String,
@@ -56,7 +57,7 @@ struct Span {
     ended: u128,
 }
 
-/// A collector that takes OTLP over HTTP. It is gone when the test is.
+/// A collector that accepts OTLP over HTTP. It stops with the test.
 struct Collector {
     url: String,
     heard: Arc<Heard>,
@@ -121,7 +122,7 @@ impl Collector {
         format!("[telemetry]\notlp = \"{}\"\nservice_name = \"bridge\"\n{headers}\n{TOOLS}", self.url)
     }
 
-    /// Waits for a span that is so.
+    /// Waits for a span that satisfies the condition.
     async fn span(&self, what: &str, is_it: impl Fn(&Span) -> bool) -> Span {
         let waiting = async {
             loop {
@@ -153,7 +154,8 @@ fn named(tool: &str, arguments: Value, parent: &str) -> Value {
     json!({"name": tool, "arguments": arguments, "_meta": {"traceparent": parent, "tracestate": "vendor=x"}})
 }
 
-/// Follows a call from its request to the engine; what the job was given as its place is the span of the engine's call.
+/// Follows a call from its request to the engine. The trace context that the job got is the span of the
+/// engine call.
 async fn follow(collector: &Collector, parent: Option<&str>, given: &str) -> Span {
     let start = |span: &Span| span.is("engine call", "taskbridge.operation", "start");
     let engine = collector.span("the start at the engine", start).await;
@@ -175,8 +177,9 @@ async fn follow(collector: &Collector, parent: Option<&str>, given: &str) -> Spa
     engine
 }
 
+/// The spans contain no complete task id, no arguments and no secrets.
 #[tokio::test]
-async fn one_trace_leads_from_the_client_to_the_engine() {
+async fn trace_connects_client_to_engine() {
     let collector = Collector::start().await;
     let app = TestApp::start(&collector.config());
     let client = app.client().await;
@@ -184,7 +187,7 @@ async fn one_trace_leads_from_the_client_to_the_engine() {
     let answer = client.request("tools/call", params).await.unwrap();
     let engine = follow(&collector, Some("00f067aa0ba902b7"), text(&answer).trim()).await;
     assert_eq!(engine.trace, TRACE);
-    // A task's id may act as a secret, and so may what a caller sends.
+    // A task id may act as a secret, and so may a caller's input.
     let act = collector.span("the act", |span| span.id == engine.parent).await;
     assert_eq!(act.attributes["taskbridge.task"].len(), 10, "{act:?}");
     let id = client.list().await.unwrap()[0]["taskId"].as_str().unwrap().to_owned();
@@ -195,8 +198,9 @@ async fn one_trace_leads_from_the_client_to_the_engine() {
     }
 }
 
+/// A client of the modern protocol may send its trace context in a header.
 #[tokio::test]
-async fn a_modern_client_may_name_its_trace_in_a_header() {
+async fn traceparent_header_sets_trace() {
     let collector = Collector::start().await;
     let app = TestApp::start(&collector.config());
     let modern = Modern::without_tasks(app.server.url()).with_header("traceparent", PARENT);
@@ -206,7 +210,7 @@ async fn a_modern_client_may_name_its_trace_in_a_header() {
 }
 
 #[tokio::test]
-async fn a_call_without_a_trace_begins_one() {
+async fn call_without_trace_begins_one() {
     let collector = Collector::start().await;
     let app = TestApp::start(&collector.config());
     let answer = app.client().await.call("place", json!({})).await.unwrap();
@@ -214,8 +218,9 @@ async fn a_call_without_a_trace_begins_one() {
     assert_ne!(engine.trace, TRACE);
 }
 
+/// If another process starts the job, the start is still a span in the trace of the call.
 #[tokio::test]
-async fn a_start_that_another_process_makes_is_in_the_trace_of_the_call() {
+async fn start_after_takeover_keeps_trace() {
     let collector = Collector::start().await;
     let place = Place::new(&format!("{BASICS}{}", collector.config()));
     let mut first = place.serve();
@@ -244,8 +249,9 @@ async fn a_start_that_another_process_makes_is_in_the_trace_of_the_call() {
     assert_eq!((engine.trace.as_str(), &*engine.attributes["taskbridge.operation"]), (TRACE, "start"));
 }
 
+/// The job still gets the trace context, with the flag that the trace is not sampled.
 #[tokio::test]
-async fn a_trace_that_the_client_does_not_keep_goes_on_and_is_not_told() {
+async fn unsampled_trace_is_not_exported() {
     let collector = Collector::start().await;
     let app = TestApp::start(&collector.config());
     let client = app.client().await;
@@ -262,8 +268,9 @@ async fn a_trace_that_the_client_does_not_keep_goes_on_and_is_not_told() {
     assert!(!collector.heard.spans.lock().iter().any(|span| span.trace == TRACE));
 }
 
+/// Calls work without the collector, and their jobs get the trace context.
 #[tokio::test]
-async fn a_collector_that_is_away_holds_nobody_up_and_is_told_of_once() {
+async fn unreachable_collector_is_logged_once() {
     let mut app = TestApp::start(&format!("[telemetry]\notlp = \"http://127.0.0.1:1/else/\"\n{TOOLS}"));
     let client = app.client().await;
     let mut places = Vec::new();
@@ -276,8 +283,9 @@ async fn a_collector_that_is_away_holds_nobody_up_and_is_told_of_once() {
     assert_eq!(log.matches("spans cannot be sent").count(), 1, "{log}");
 }
 
+/// This is true with and without `[telemetry]`.
 #[tokio::test]
-async fn lines_of_a_trace_name_it_and_their_task() {
+async fn log_lines_name_trace_and_task() {
     for telemetry in [true, false] {
         let collector = Collector::start().await;
         let config = if telemetry { collector.config() } else { TOOLS.to_owned() };

@@ -1,5 +1,5 @@
-//! Two servers over one store, whose configs name different engines alike: neither ends what belongs to the other, at the
-//! front door of the real binary. (`engines.rs` shows the same of the loops, on a clock that stands still.)
+//! Two servers share a store, and their configs use one name for different engines. Neither ends the other's
+//! tasks. The test uses the real binary; `engines.rs` tests the same of the loops, on a paused clock.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ backend = "engine"
 target = { text = "of the other engine" }
 "#;
 
-/// A job runs while its server is gone and another server has the store: one without that engine, which must not ask its
-/// own engine for it.
+/// A job runs while its server is gone and a server without that engine uses the store. The other server
+/// must not query its own engine for the job.
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_engine_leaves_the_job_alone() {
     let place = Place::new(&format!("{BASICS}{LOCAL}"));
@@ -55,7 +55,7 @@ async fn foreign_engine_leaves_the_job_alone() {
     let elsewhere = client.at(foreign.url());
     let own = elsewhere.start("job", json!({})).await.unwrap();
     assert_eq!(text(&elsewhere.result(&own).await.unwrap()), "of the other engine");
-    // The job has ended by then, unseen by its own server.
+    // The job has ended by now, unobserved by its own server.
     while !place.path("runs/ran").exists() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -1,5 +1,5 @@
-//! A backend that cannot connect costs its own tools alone: the others serve, its tasks wait, and it connects later without a
-//! restart.
+//! A backend that cannot connect affects only its own tools: the other backends serve, its tasks wait, and
+//! it connects later without a restart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,7 +14,7 @@ use taskbridge_sdk::sim::SimClient;
 
 use crate::support::{BASICS, Client, Ended, Modern, Numbers, Place, Server, SimProcess, text};
 
-/// The longest that anything here may take.
+/// Timeout of any step here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const HERE: &str = r#"
@@ -30,15 +30,15 @@ target.command = ["echo", "hello"]
 /// How the stand-in for GitHub answers.
 #[derive(Clone, Copy)]
 enum Answers {
-    /// The token is refused.
+    /// It refuses the token.
     Denied,
-    /// The repository is there, and nothing can be dispatched now.
+    /// It has the repository, but cannot dispatch now.
     Busy,
-    /// The repository is there, and refuses dispatches.
+    /// It has the repository and refuses dispatches.
     Refuses,
 }
 
-/// A stand-in for GitHub with one repository. It is gone with the test's runtime.
+/// A stand-in for GitHub with one repository. It stops with the test's runtime.
 struct Forge {
     url: String,
     mode: Arc<AtomicU8>,
@@ -111,7 +111,7 @@ async fn until_connected(server: &Server) {
     .await;
 }
 
-/// The tools that are listed, without the companion tools.
+/// Returns the names of the listed tools, without the companion tools.
 async fn names(client: &Client) -> Vec<String> {
     let listed = client.request("tools/list", json!({})).await.unwrap();
     let names = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
@@ -189,7 +189,7 @@ async fn tasks_of_unconnected_backend_wait() {
         database.query_row(sql, [&task], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
     };
     let before = row();
-    // The loops go round several times meanwhile.
+    // The loops run several times in the meantime.
     for _ in 0..3 {
         assert_eq!(text(&client.call("hello", json!({})).await.unwrap()), "hello\n");
     }
@@ -245,7 +245,7 @@ async fn reload_with_unconnected_backend_applies_rest() {
     assert_eq!(text(&client.call("more", json!({})).await.unwrap()), "more\n");
     assert!(text(&client.call("deploy", json!({})).await.unwrap()).contains("is not connected"));
 
-    // Its connection stays while other settings of it do not connect.
+    // The old connection stays in use while the changed settings do not connect.
     forge.turn(Answers::Refuses);
     until_connected(&server).await;
     forge.turn(Answers::Denied);
@@ -284,7 +284,7 @@ async fn slurm_without_conf_connects_later() {
     until_connected(&server).await;
 }
 
-/// The tools that a backend offered last are kept in the store.
+/// The store keeps the tools that a backend offered last.
 #[tokio::test(flavor = "multi_thread")]
 async fn offered_tools_survive_restart_without_engine() {
     let place = Place::new("");

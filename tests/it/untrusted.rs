@@ -1,11 +1,11 @@
-//! What engines say is believed by nobody: it reaches clients without what would steer a terminal or hide from its reader,
-//! bounded, and marked as words of a job.
+//! Tests of untrusted output: text from engines reaches clients without control and invisible characters,
+//! bounded in size, and marked as text of a job.
 
 use serde_json::{Value, json};
 
 use crate::support::{PROGRAM, TestApp, text};
 
-/// Colours, a cleared screen, a window's title, a link, text that turns round, and words that only a model reads.
+/// Colours, a cleared screen, a window title, a link, reversed text, and text that only a model reads.
 const STEERS: &str = "a\u{1b}[31mb\u{1b}[2J\u{1b}]0;title\u{7}c\u{9b}1Kd\u{202e}e\u{e0041}f\u{0}g\u{8}h";
 const PLAIN: &str = "abcdefgh";
 
@@ -33,17 +33,19 @@ backend = "here"
 target.command = ["sh", "-c", 'head -c 5000000 /dev/zero | tr "\0" "x"; head -c 5000000 /dev/urandom >&2; i=0; while [ $i -lt 5000 ]; do echo "message $i" >>"$TASKBRIDGE_EVENTS"; i=$((i+1)); done']
 "#;
 
-/// Without a character that a terminal obeys, but line breaks (random bytes, too, can hold that of DOS) and tabs.
+/// Reports whether the text has no control characters other than line breaks and tabs. Random bytes can
+/// contain DOS line breaks, too.
 fn is_plain(text: &str) -> bool {
     text.replace("\r\n", "\n").chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t'))
 }
 
+/// Results, logs and status have no control characters, and the text of a job is marked as untrusted.
 #[tokio::test]
-async fn what_a_job_prints_cannot_steer_and_is_marked() {
+async fn job_output_is_sanitized_and_marked() {
     let app = TestApp::start(TOOLS);
     let client = app.client().await;
     for tool in ["say", "fail"] {
-        // No argument holds a NUL.
+        // An argument cannot contain a NUL.
         let what = STEERS.replace('\0', "");
         let task = client.start(tool, json!({ "what": what })).await.unwrap();
         let result = client.result(&task).await.unwrap();
@@ -68,8 +70,9 @@ async fn what_a_job_prints_cannot_steer_and_is_marked() {
     assert_eq!(refused["_meta"].get("io.taskbridge/untrusted"), None, "the server's own words");
 }
 
+/// The result, the log, the status and the disk use are bounded, and invalid bytes become text.
 #[tokio::test]
-async fn a_flood_is_kept_bounded_and_invalid_bytes_are_text() {
+async fn output_flood_is_bounded() {
     let app = TestApp::start(TOOLS);
     let client = app.client().await;
     let task = client.start("flood", json!({})).await.unwrap();
@@ -88,8 +91,9 @@ async fn a_flood_is_kept_bounded_and_invalid_bytes_are_text() {
     assert!(kib < 8000, "{kib} KiB are kept");
 }
 
+/// `taskbridge call` prints the output of a job without control characters.
 #[tokio::test]
-async fn a_terminal_is_shown_nothing_that_commands_it() {
+async fn terminal_gets_no_control_characters() {
     let app = TestApp::start(TOOLS);
     let what = format!("what={}", STEERS.replace('\0', ""));
     let mut command = std::process::Command::new(PROGRAM);

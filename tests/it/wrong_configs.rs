@@ -1,11 +1,11 @@
-//! What `taskbridge check` says of a hundred wrong configs, held against `wrong_configs.txt`, which people review. Cases are
-//! added there, with no answer; `TASKBRIDGE_REVIEW=1` writes the answers anew.
+//! Compares the messages of `taskbridge check` for a hundred wrong configs with `wrong_configs.txt`, which
+//! people review. New cases are added there without messages; `TASKBRIDGE_REVIEW=1` rewrites the messages.
 
 use std::path::PathBuf;
 
 use crate::support::{Place, knob};
 
-/// A wrong config, with what is said of it.
+/// A wrong config and its messages.
 struct Case {
     title: String,
     config: String,
@@ -16,7 +16,8 @@ fn file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/wrong_configs.txt")
 }
 
-/// A case is a title behind `## `, the lines of a config, and those of the answer, each behind `> `.
+/// Parses the cases: a title after `## `, the lines of a config, and the lines of the messages, each after
+/// `> `.
 fn cases(text: &str) -> Vec<Case> {
     let parts = text.split("\n## ").skip(1);
     let case = |part: &str| {

@@ -1,4 +1,4 @@
-//! What is written late because the store was away, and what is deleted in bulk.
+//! Tests of writes that are late because of a store outage, and of bulk deletion.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::place::{Place, call_with};
 use super::plan::terms;
 use super::store_faults::StoreFaults;
 
-/// A plain caller goes away while the store cannot be written: its job is cancelled once it can.
+/// A plain caller disconnects while the store refuses writes. Its job is cancelled after the outage.
 #[tokio::test(start_paused = true)]
 async fn abandoned_call_is_cancelled_after_outage() {
     let (place, store_faults) = (Place::new(), Arc::new(StoreFaults::default()));
@@ -36,7 +36,8 @@ async fn abandoned_call_is_cancelled_after_outage() {
     assert_eq!(place.row(&task.id).await.outcome(), Some(Outcome::Cancelled));
 }
 
-/// A plain caller goes away after its wait is over, and an equal call has taken its task over since: the job goes on.
+/// A plain caller disconnects after its wait is over, and an equal call has attached to its task since. The
+/// job continues.
 #[tokio::test(start_paused = true)]
 async fn late_abandonment_spares_next_caller() {
     let place = Place::new();
@@ -61,7 +62,7 @@ async fn late_abandonment_spares_next_caller() {
     assert_eq!(place.row(&task.id).await.outcome(), Some(Outcome::Cancelled));
 }
 
-/// While a store can be read and not written, as on a full disk, nobody asks it without pause for what is due.
+/// While the store can be read but not written, as on a full disk, due rows are not retried in a busy loop.
 #[tokio::test(start_paused = true)]
 async fn refused_writes_are_paced() {
     let (place, store_faults) = (Place::new(), Arc::new(StoreFaults::default()));
@@ -79,7 +80,7 @@ async fn refused_writes_are_paced() {
     assert!(place.row(&id).await.has_ended());
 }
 
-/// Old history goes as fast as it can be deleted, however much there is.
+/// Old history is deleted without pauses, no matter how much there is.
 #[tokio::test(start_paused = true)]
 async fn old_history_is_deleted_in_seconds() {
     const MANY: u32 = 5_000;
@@ -108,7 +109,7 @@ async fn old_history_is_deleted_in_seconds() {
         };
         store.insert(new).await.expect("the file can be written");
     }
-    // History is kept for three hours, and looked at once a minute.
+    // History is kept for three hours, and checked once a minute.
     tokio::time::sleep(Duration::from_secs(3 * 3600 + 60 + 10)).await;
     let mut left = 0;
     for n in 0..MANY {

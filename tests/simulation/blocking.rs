@@ -1,5 +1,6 @@
-//! [`BlockingStore`]: runs a store that needs a real async runtime inside a simulation, whose own runtime has a paused
-//! clock. Each call completes on its first poll, so virtual time does not move during it. Calls are only delegated here.
+//! [`BlockingStore`]: runs a store that needs a real async runtime inside a simulation, whose own runtime
+//! has a paused clock. Each call completes on its first poll, so virtual time does not move during it. Calls
+//! are only delegated here.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use taskbridge::tasks::task::{Owner, Task, TaskId};
 use taskbridge_sdk::{Output, Timestamp};
 use tokio::runtime::Handle;
 
-/// Polls a future to completion on this thread. Its I/O and timers run on `runtime`, also where this thread is already
-/// inside another runtime, as a simulation is.
+/// Polls a future to completion on this thread. Its I/O and timers run on `runtime`, even if this thread is
+/// already inside another runtime, as in a simulation.
 pub(super) fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -43,7 +44,7 @@ pub(super) fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T 
     }
 }
 
-/// The time as of the latest call. Virtual time cannot be read from threads of another runtime.
+/// The time of the latest call. Threads of another runtime cannot read virtual time.
 #[derive(Default)]
 pub(super) struct CallTime(AtomicI64);
 
@@ -284,7 +285,7 @@ impl Hints for BlockingStore {
         self.inner.is_shared()
     }
 
-    /// All hints are lost: they arrive in real time, so a run could not be replayed with them.
+    /// Drops all hints: they arrive in real time, so a run could not be replayed with them.
     async fn changed_elsewhere(&self) -> Vec<Hint> {
         std::future::pending().await
     }

@@ -1,137 +1,137 @@
-//! Bugs to plant: each is a mistake that a core, a store or an adapter could have, made at the border where a wrapper
-//! can make it. `mod.rs` shows that each is caught.
+//! The bugs to plant: each is a mistake that a core, a store or an adapter could have, made at a border
+//! where a wrapper can make it. `main.rs` tests that each is caught.
 
 /// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
     /// A task id is returned before its row is committed.
     AnsweredBeforeCommit,
-    /// A start is sent although the intent was not written.
+    /// A start is sent although its intent was not written.
     IntentNotCommitted,
-    /// The engine's name for the job is not written.
+    /// The job's handle is not written.
     HandleForgotten,
-    /// A row is written regardless of its version: a lease without a fence.
+    /// A row is written regardless of its version: a lease without fencing.
     NoFence,
-    /// A claimed row can be claimed by others at once.
+    /// Others can claim a claimed row at once.
     LeaseOfNoLength,
-    /// A repeated start does not say that it is one.
+    /// A repeated start does not report that it is a repeat.
     RepeatIsNotSaid,
-    /// A lost reply is taken for "not started".
+    /// A lost reply is treated as "not started".
     LostReplyIsNotStarted,
-    /// A cancel is confirmed to the client and not sent to the engine.
+    /// A cancel is confirmed to the client but not sent to the engine.
     CancelForgetsTheEngine,
-    /// The wish to cancel is lost when the row is written.
+    /// The cancel request is lost when the row is written.
     WishForgotten,
     /// A row is written without its due time.
     DueTimeForgotten,
-    /// What was final is overwritten when the job ends.
+    /// A terminal state is overwritten when the job ends.
     OutcomeOverwritten,
-    /// The result is not kept with the end.
+    /// The output is not stored with the end.
     OutputForgotten,
     /// An end is written without its notices.
     NoticeForgotten,
     /// Two calls under one idempotency key both start.
     OnceIgnored,
-    /// A row is found by any owner.
+    /// Any owner can find a row.
     OwnerIgnored,
     /// Slots are not counted.
     SlotsIgnored,
-    /// A hint that a job changed is taken for its end.
+    /// A hint that a job changed is treated as its end.
     HintTakenForEnd,
-    /// A job without a hint is assumed to run on.
+    /// A job without a hint is assumed to be running.
     NoHintTakenForRunning,
-    /// A group is leased to every process that asks.
+    /// A group is leased to every process that requests it.
     GroupWatchedTwice,
     /// A group stays with the process that watched it first.
     GroupNeverTakenOver,
-    /// Who takes a group over knows only of jobs that were opened lately.
+    /// A process that takes over a group only knows of recently opened jobs.
     TakeoverForgets,
-    /// Who takes a row over starts its job as if nothing had been sent.
+    /// A process that takes over a row starts its job as if nothing had been sent.
     TakeoverStartsAnew,
-    /// Who has lost a row acts on it all the same.
+    /// A process that has lost a row still acts on it.
     LostLeaseKept,
     /// A row is taken from a process that was slow for a third of its lease.
     SlowTakenForDead,
     /// Leases are compared by each process's own clock.
     LeaseByOwnClock,
-    /// A process that stops lets go of what others hold.
+    /// A process that stops releases the leases of others.
     LetsGoOfAll,
-    /// While the store is away, a write is taken for made.
+    /// While the store is down, a write is treated as committed.
     WriteTakenForMade,
-    /// A lost reply to an insert is taken for "not written", and the row is inserted anew.
+    /// A lost reply to an insert is treated as "not written", and the row is inserted again.
     LostReplyIsNotWritten,
-    /// A process shows a task as it first saw it.
+    /// A process shows a task as it first read it.
     StaleRead,
-    /// Each process counts the slots that it gave itself.
+    /// Each process counts only the slots that it granted itself.
     SlotsPerProcess,
-    /// Each process has idempotency keys of its own.
+    /// Each process has its own idempotency keys.
     OncePerProcess,
     /// A task that has not ended is deleted when it would have expired.
     PurgeUnended,
-    /// A task that has expired is deleted although its job still runs.
+    /// An expired task is deleted although its job still runs.
     PurgeOpen,
-    /// What has expired is deleted right after the store's clock was set.
+    /// Expired rows are deleted right after the store's clock was set.
     PurgeInLeap,
     /// An idempotency key is free again once its task has ended.
     KeyFreedEarly,
-    /// An idempotency key stands for a call of any owner.
+    /// An idempotency key matches calls of any owner.
     OnceForAll,
-    /// A second answer takes the place of the first.
+    /// A second answer replaces the first.
     AnswerOverridden,
-    /// A wish to cancel switches the deadline off.
+    /// A cancel request disables the deadline.
     CancelStopsDeadline,
-    /// A deadline of a job counts from its call.
+    /// A job's deadline counts from its call.
     DeadlineFromCall,
-    /// A deadline is decided without a look at the job.
+    /// A deadline is decided without a poll of the job.
     DeadlineWithoutLook,
-    /// A question that is asked again under the same id is taken for the one that was answered.
+    /// A question that is asked again under the same id is treated as the answered one.
     RelistedIsOld,
     /// The first answer is given to every question.
     FirstAnswerStands,
-    /// An answer is noted as taken and not given to the engine.
+    /// An answer is recorded as accepted but not sent to the engine.
     AnswerForgetsTheEngine,
-    /// A job that the engine no longer knows is taken for one that succeeded.
+    /// A job that the engine no longer knows is treated as successful.
     GoneIsSuccess,
-    /// A job that was stopped is taken for one that succeeded.
+    /// A job that was stopped is treated as successful.
     CancelledIsSuccess,
-    /// An engine that cannot be reached is taken for one that no longer knows its jobs.
+    /// An unreachable engine is treated as one that no longer knows its jobs.
     OutageIsGone,
-    /// A job that the engine does not list yet is taken for lost.
+    /// A job that the engine does not list yet is treated as lost.
     NewIsGone,
-    /// An engine that asks for patience is taken for one that refuses the job.
+    /// A rate limit of the engine is treated as a refusal of the job.
     LimitIsRefusal,
     /// A crash of an adapter ends the process.
     CrashEndsProcess,
-    /// What a backend is connected to is not looked at.
+    /// The identity of a backend's engine is not checked.
     IdentityIgnored,
-    /// Tasks whose backend a process does not know are ended.
+    /// Tasks with a backend unknown to the process are ended.
     RowsOfOthersEnded,
-    /// A result is kept with another task's end.
+    /// An output is stored with another task's end.
     OutputSwapped,
-    /// Of twenty writes one is not made.
+    /// One of twenty writes is not made.
     WriteLost,
-    /// However many tasks of an owner are kept, there is room for one more.
+    /// The quota of kept tasks per owner is ignored.
     MostKeptIgnored,
-    /// A call that is to be refused waits in line.
+    /// A call that should be refused is queued.
     RefusalIgnored,
-    /// A task whose answer was given can be taken over.
+    /// A call can attach to a task whose result was delivered.
     AttachToDelivered,
-    /// A task can be taken over by a call that is not equal to its own.
+    /// A call can attach to the task of an unequal call.
     AttachToUnequal,
-    /// A job is started without the consent that its tool wants.
+    /// A job is started without the consent that its tool requires.
     ConsentSkipped,
     /// A job gets the handle of another task than its call refers to.
     ReferenceMixedUp,
     /// A job is started without its sealed arguments.
     SealedForgotten,
-    /// What could not be done is tried again a day later.
+    /// A failed action is retried a day later.
     BackoffOfADay,
 }
 
 use Bug::*;
 
 impl Bug {
-    /// Each, with a seed whose world catches it.
+    /// All bugs, each with a seed whose world catches it.
     pub(super) const ALL: [(Bug, u64); 61] = [
         (AnsweredBeforeCommit, 0),
         (IntentNotCommitted, 9),

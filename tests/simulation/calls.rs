@@ -17,23 +17,23 @@ use super::record::Expected;
 use super::rng::Rng;
 use super::world::World;
 
-/// The owners. The last has a limit of tasks kept.
+/// The owners. The last one has a quota of kept tasks.
 pub(super) const OWNERS: [&str; 3] = ["ana", "ben", FRUGAL];
 pub(super) const FRUGAL: &str = "cid";
-/// That limit.
+/// That quota.
 pub(super) const KEPT: u32 = 3;
 
-/// How long a plain call waits for its answer.
+/// How long a plain call waits for its result.
 pub(super) const WAITS: Duration = Duration::from_secs(10);
 
-/// The slot that is for one.
+/// A slot with a limit of one.
 const SLOT: &str = "group:one-at-a-time";
 
 /// A call and its expected outcome.
 pub(super) struct Planned {
     pub(super) call: Call,
     pub(super) expected: Expected,
-    /// How long the job takes by itself.
+    /// The job's own duration.
     pub(super) takes: Duration,
 }
 
@@ -44,15 +44,15 @@ impl Planned {
     }
 }
 
-/// A form with a number, so that every answer is unique.
+/// Returns a form schema with a number, so that every answer is unique.
 fn form() -> Value {
     json!({"type": "object", "properties": {"n": {"type": "integer"}}})
 }
 
-/// No job that ends by itself and obeys a cancel takes longer.
+/// Maximum duration of a job that ends by itself and obeys cancels.
 pub(super) const OBEDIENT: Duration = Duration::from_secs(602);
 
-/// A job, and what it comes to.
+/// Returns a random job and its expected outcome.
 fn any_job(rng: &Rng, n: u32, backend: &str) -> (Value, Expected) {
     let text = format!("output-{n}");
     let slow = |most: u64| 1_000 + rng.below(most * 1_000);
@@ -81,18 +81,18 @@ fn any_job(rng: &Rng, n: u32, backend: &str) -> (Value, Expected) {
     }
 }
 
-/// True of a job that ignores cancels and takes longer than those that do not.
+/// Reports whether the job ignores cancels and takes longer than `OBEDIENT`.
 fn is_deaf_for_long(arguments: &Value) -> bool {
     let takes = arguments["delay_ms"].as_u64().map(Duration::from_millis);
     arguments["ignore_cancel"] == true && takes > Some(OBEDIENT)
 }
 
 impl World {
-    /// A call of any kind.
+    /// Returns a call of any kind.
     pub(super) fn any_call(&self) -> Planned {
         let (rng, n) = (&*self.rng, self.calls);
         let owner = Owner::new(OWNERS[[0, 0, 0, 1, 1, 2][rng.below(6) as usize]]);
-        // A key stands for one call, so it comes with the arguments that go with it.
+        // A key identifies one call, so its arguments depend on the key.
         let once = rng.one_in(4).then(|| format!("once-{}", rng.below(3)));
         let backend = match rng.below(6) {
             _ if once.is_some() => SIM,
@@ -105,7 +105,7 @@ impl World {
             None => any_job(rng, n, backend),
         };
         let waits_for_people = matches!(expected, Expected::Answered(_));
-        // People take their time.
+        // Answers by people take time.
         let patient = Terms { max_runtime: Duration::from_secs(12 * 3600), ..terms() };
         let terms = if waits_for_people { patient } else { any_terms(rng) };
         // The row would expire while the job runs.
@@ -136,7 +136,7 @@ impl World {
             most_kept: (owner.as_str() == FRUGAL).then_some(Quota { rows: KEPT, bytes: u64::MAX }),
             once: once.map(|key| Once { scope: owner.as_str().to_owned(), digest: key.clone(), key }),
             owner,
-            // Identifies the call of a row, so that two rows of one call are found.
+            // Identifies the call in its row, so that a check can find two rows of one call.
             origin: Origin { session: Some(format!("call-{n}")), ..Origin::default() },
             tool: "work".to_owned(),
             backend: backend.to_owned(),
@@ -151,7 +151,7 @@ impl World {
         Planned::new(call, expected)
     }
 
-    /// A call that waits for its answer, equal to others.
+    /// Returns a call that waits for its result and can be equal to other calls.
     pub(super) fn plain_call(&self) -> Planned {
         let which = self.rng.below(3);
         let owner = Owner::new(OWNERS[self.rng.below(2) as usize]);
@@ -168,7 +168,7 @@ impl World {
         Planned::new(call, Expected::Text(text))
     }
 
-    /// A job of the engine that nothing befalls.
+    /// Returns a call of the engine without faults.
     pub(super) fn calm_call(&self, arguments: Value) -> Call {
         Call {
             origin: Origin { session: Some(format!("call-{}", self.calls)), ..Origin::default() },

@@ -1,4 +1,5 @@
-//! The checks after each step: of rows, of deletions, and of what clients read. It must not change the world, only its record.
+//! The checks after each step: of rows, of deletions, and of what clients read. It must not change the
+//! world, only its record.
 
 use taskbridge::clock::Clock;
 use taskbridge::tasks::task::{Job, Outcome, Task, TaskId};
@@ -8,10 +9,10 @@ use super::calls::{FRUGAL, KEPT, OBEDIENT};
 use super::record::{Expected, Snapshot};
 use super::world::{World, name};
 
-/// How long nothing is deleted after a step of the store's clock, less the delay until a process notices it.
+/// How long deletions pause after a step of the store's clock, minus the delay until a process notices it.
 const HELD: std::time::Duration = std::time::Duration::from_secs(590);
 
-/// The number of jobs with this key, in all engines.
+/// Returns the number of jobs with this key in all engines.
 pub(super) fn starts(world: &World, key: &JobKey) -> usize {
     world.engines.iter().chain(&world.foreign).map(|engine| engine.sim.starts(key)).sum()
 }
@@ -38,7 +39,7 @@ pub(super) fn always(world: &World, rows: &[Task], before: (Timestamp, Timestamp
     of_clients(world, rows)
 }
 
-/// Checks the rows that their owners are not shown: only an end expires.
+/// Checks the rows that their owners cannot see: only ended tasks expire.
 pub(super) fn hidden(rows: &[Task]) -> Result<(), String> {
     match rows.iter().find(|task| !task.has_ended()) {
         Some(task) => Err(format!("{} has not ended and is hidden from its owner", name(&task.id))),
@@ -60,7 +61,7 @@ fn of_row(world: &World, task: &Task) -> Result<(), String> {
     Ok(())
 }
 
-/// Only rows are deleted that have expired, by a clock without a recent step, and whose job is over.
+/// Checks deleted rows: each must have expired by a clock without a recent step, and its job must be over.
 fn deleted(world: &World, rows: &[Task], before: (Timestamp, Timestamp)) -> Result<(), String> {
     let mut record = world.record.lock();
     let now = (world.clock.now(), world.store_clock.now());
@@ -76,13 +77,14 @@ fn deleted(world: &World, rows: &[Task], before: (Timestamp, Timestamp)) -> Resu
         let shown_over = all.any(|engine| engine.faults.has_shown_over(&task.key));
         let stepped = world.stepped_at.is_some_and(|set| set >= before.0);
         if !task.has_ended() && shown_over && (stepped || now.0.since(before.0) >= task.terms.keep_result) {
-            // It ended and expired since the rows were last read, perhaps by a time that a process wrote before it noticed a step.
+            // It ended and expired since the last reading, perhaps by a time that a process wrote before it
+            // noticed a step.
             record.deleted.insert(id);
             continue;
         }
-        // A search that found nothing is given up in the end.
+        // The core gives up a fruitless search in the end.
         let never_began = matches!(task.job, Job::Starting { .. }) && starts(world, &task.key) == 0;
-        // An engine that has forgotten a job has it as little as one that never had it.
+        // A job that the engine has forgotten is as absent as one that never existed.
         let runs =
             world.engines.iter().chain(&world.foreign).any(|engine| engine.sim.running().contains(&task.key));
         let is_closed = matches!(task.job, Job::Closed { .. }) || never_began || shown_over || !runs;
@@ -149,8 +151,8 @@ fn of_clients(world: &World, rows: &[Task]) -> Result<(), String> {
     Ok(())
 }
 
-/// Jobs that were cancelled before this time have stopped, except those that ignore cancels and take longer, and those whose
-/// cancel was put off by a clock that was ahead.
+/// Checks that jobs that were cancelled before this time have stopped. Exceptions are jobs that ignore
+/// cancels and take longer, and jobs whose cancel a fast clock delayed.
 pub(super) fn stopped(world: &World, rows: &[Task], before: Timestamp) -> Result<(), String> {
     let record = world.record.lock();
     let is_deaf = |id: &TaskId| {

@@ -1,5 +1,5 @@
-//! The clients of a world: they call, wait, cancel, answer and poll, on any process, and record the responses. An operator
-//! retries and abandons tasks. It must not check anything but what a client can see.
+//! The clients of a world: they call, wait, cancel, answer and poll, on any process, and record the
+//! responses. An operator retries and abandons tasks. It must not check anything but what a client can see.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use super::record::{Ack, Expected, Promise};
 use super::world::World;
 
 impl World {
-    /// A client calls a tool, and records the task id if it receives one.
+    /// Calls a tool as a client, and records the task id if the client receives one.
     pub(super) fn call(&mut self, at: usize) {
         self.calls += 1;
         let Some(service) = self.service(at) else { return };
         let mut planned = self.any_call();
         let anothers = self.refer(&mut planned);
-        // Some callers go away, and some of those while the row is being written.
+        // Some callers disconnect, and some of those while the row is being written.
         let patience = if self.rng.one_in(6) { self.rng.below(20) } else { 60_000 };
         let (record, leases, called_at) =
             (Arc::clone(&self.record), Arc::clone(&self.leases), self.clock.now());
@@ -40,7 +40,7 @@ impl World {
         });
     }
 
-    /// Lets some calls refer to a task. True if that task has another owner.
+    /// Makes some calls refer to a task. Returns true if that task has another owner.
     fn refer(&self, planned: &mut Planned) -> bool {
         if planned.call.once.is_some() || !self.rng.one_in(6) {
             return false;
@@ -57,13 +57,14 @@ impl World {
         owner != call.owner
     }
 
-    /// A client makes a plain call: it gets a new task, or attaches to the task of an equal call that disconnected.
+    /// Makes a plain call: it gets a new task, or attaches to the task of an equal call that disconnected.
     pub(super) fn call_and_wait(&mut self, at: usize) {
         self.calls += 1;
         let Some(service) = self.service(at) else { return };
         let planned = self.plain_call();
         let patience = WAITS.min(Duration::from_millis(1 + self.rng.below(20_000)));
-        // After a step of the store's clock, a waiting call can count as disconnected, and its task has two callers.
+        // After a step of the store's clock, a waiting call can count as disconnected, and its task has two
+        // callers.
         let steps = self.plan.steps;
         let (record, leases, world) =
             (Arc::clone(&self.record), Arc::clone(&self.leases), Arc::clone(&self.clock));
@@ -95,7 +96,7 @@ impl World {
         });
     }
 
-    /// A client cancels one of its tasks. Endless ones are cancelled first.
+    /// Cancels one of a client's tasks. Endless ones are cancelled first.
     pub(super) async fn cancel(&self, at: usize) {
         let Some(service) = self.service(at) else { return };
         let endless = |promise: &&Promise| promise.expected == Expected::Endless && !promise.cancelled;
@@ -114,7 +115,7 @@ impl World {
         }
     }
 
-    /// An operator retries a task now, or abandons it.
+    /// Retries a task now or abandons it, as an operator.
     pub(super) async fn operate(&self, at: usize) {
         let Some(node) = self.serving(at) else { return };
         let (ledger, service) = (node.ledger.clone(), node.service.clone());
@@ -128,7 +129,7 @@ impl World {
         let _ = self.patiently(ledger.apply(view.task, event, Lease::Keep)).await;
     }
 
-    /// Clients answer the questions of their tasks, two clients at a time, and try to read tasks of other owners.
+    /// Answers the questions of all tasks, two clients at a time, and tries to read tasks of other owners.
     pub(super) async fn answer(&self, at: usize) {
         let Some(service) = self.service(at) else { return };
         let promises = self.record.lock().promises.clone();
@@ -173,7 +174,7 @@ impl World {
         }
     }
 
-    /// A client answers one question, with a unique number.
+    /// Answers one question as a client, with a unique number.
     async fn say(&self, service: &Service, owner: &Owner, id: &TaskId, asked: &Asked) {
         let n = self.rng.next() >> 12;
         let declines = asked.asker == Asker::Confirm && self.rng.one_in(3);
@@ -207,7 +208,7 @@ impl World {
         Some(self.serving(at)?.service.clone())
     }
 
-    /// A client gives up after a while: its process may be dead or frozen.
+    /// Gives up a client's request after a while, because its process may be dead or frozen.
     async fn patiently<T>(&self, request: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout(Duration::from_secs(2), request).await.ok()
     }

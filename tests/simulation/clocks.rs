@@ -1,5 +1,6 @@
-//! The clocks of a simulation: the world's, which nobody can set; the store's, which is the world's until somebody sets it;
-//! and one for each machine, which is wrong and is set while it runs. All go by the runtime's paused time.
+//! The clocks of a simulation. The world's clock is never set. The store's clock equals it until a step sets
+//! it. Each machine has its own clock, which is wrong and is set at run time. All follow the runtime's
+//! paused time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -26,7 +27,7 @@ impl Clock for WorldClock {
     }
 }
 
-/// The uptime of a machine that is never started again, by the world's clock, which is never set.
+/// The uptime of a machine that never reboots, by the world's clock, which is never set.
 pub(super) struct WorldUptime(pub(super) Arc<dyn Clock>);
 
 impl Uptime for WorldUptime {
@@ -46,17 +47,17 @@ pub(super) struct SettableClock {
 }
 
 impl SettableClock {
-    /// One that shows the right time.
+    /// Creates a clock that shows the right time.
     pub(super) fn right(world: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { world, ahead_ms: AtomicI64::new(0) })
     }
 
-    /// Sets it to so much more than the world's clock shows.
+    /// Sets the clock to this offset from the world's clock.
     pub(super) fn set(&self, ahead_ms: i64) {
         self.ahead_ms.store(ahead_ms, Ordering::Relaxed);
     }
 
-    /// Sets it to some time: by seconds, by minutes or by hours before or after what it is.
+    /// Sets the clock to a random offset: of seconds, minutes or hours, in either direction.
     pub(super) fn set_by_chance(&self, rng: &Rng) {
         let most = [0, 20_000, 300_000, 7_200_000][rng.below(4) as usize];
         self.set(rng.below(2 * most + 1) as i64 - most as i64);

@@ -1,5 +1,5 @@
-//! One process's connection to one engine: a point before and after every call, what befalls the engine, and what planted
-//! bugs make of its answers. What is asked for is held against what the process holds.
+//! One process's connection to one engine: a point before and after every call, the engine's faults, and the
+//! effects of planted bugs on its responses. Every action is checked against the leases of the process.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use super::engines::{EngineFaults, LIST_LAG, START_LAG};
 use super::leases::Leases;
 use super::points::Points;
 
-/// How many groups the engine's jobs are watched in.
+/// Number of groups in which the engine's jobs are watched.
 const GROUPS: u64 = 3;
 
-/// The arguments by which a job shows that it was given what the call named.
+/// The arguments by which a job shows that it got the referenced handle.
 pub(super) const REFERS: &str = "of";
 pub(super) const REFERS_TO_KEY: &str = "of_key";
-/// The text of a job over which looks crash the adapter.
+/// The text of a job whose polls crash the adapter.
 pub(super) const POISON: &str = "poison";
 
-/// A backend with a point before and after every call, whose jobs are of several groups.
+/// A backend with a point before and after every call. Its jobs are in several groups.
 pub(super) struct Connection {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) identity: Option<&'static str>,
@@ -40,11 +40,12 @@ pub(super) struct Connection {
     pub(super) leases: Arc<Leases>,
     pub(super) world: Arc<dyn Clock>,
     pub(super) bug: Option<Bug>,
-    /// The machine's way to the engine is cut.
+    /// True while the network path from the machine to the engine is cut.
     pub(super) is_cut: Arc<AtomicBool>,
     /// Jobs of the hints so far, for [`Bug::HintTakenForEnd`] and [`Bug::NoHintTakenForRunning`].
     pub(super) hinted: Mutex<HashSet<JobHandle>>,
-    /// Questions that were answered, for [`Bug::RelistedIsOld`], and the answers, for [`Bug::FirstAnswerStands`].
+    /// Questions that were answered, for [`Bug::RelistedIsOld`], and the answers, for
+    /// [`Bug::FirstAnswerStands`].
     pub(super) answered: Mutex<HashMap<JobHandle, Answer>>,
 }
 
@@ -53,12 +54,12 @@ impl Connection {
         self.bug == Some(bug)
     }
 
-    /// Holds an act, at the moment of the decision for it, against what this process holds.
+    /// Checks an action, at the moment of its decision, against the leases of this process.
     fn acts(&self, key: &str, what: &str) {
         self.leases.act(key, &self.holder, self.world.now(), what);
     }
 
-    /// A call on its way: it fails with this kind of error where the adapter crashes.
+    /// Passes a call to the engine. Fails with this kind of error if the adapter crashes.
     async fn passes(&self, crashed: ErrorKind) -> Result<()> {
         self.points.pass().await;
         if self.is_cut.load(Ordering::Relaxed) {
@@ -70,14 +71,14 @@ impl Connection {
         Err(self.crashes(crashed))
     }
 
-    /// Notes what a start or a search has shown of its job.
+    /// Records the job state that a start or a search returned.
     fn found(&self, job: &JobSpec, started: &Started) {
         if let Some(first) = &started.first {
             self.faults.found(job.key.as_str(), self.world.now(), first);
         }
     }
 
-    /// What the server makes of a panic in an adapter.
+    /// Returns the error into which the server turns a panic of an adapter.
     fn crashes(&self, kind: ErrorKind) -> Error {
         if self.has(Bug::CrashEndsProcess) {
             self.points.die_unasked();
@@ -85,7 +86,7 @@ impl Connection {
         Error::new(kind, "the adapter crashed").caused_by(Crash)
     }
 
-    /// An answer on its way back, of an adapter that may crash over it.
+    /// Passes a response back. The adapter may crash on it.
     async fn returns<T>(&self, answer: Result<T>, crashed: ErrorKind) -> Result<T> {
         self.points.pass().await;
         let crashes = !self.faults.pass().await;
@@ -107,7 +108,7 @@ impl Connection {
         }
     }
 
-    /// What a look shows of a job.
+    /// Returns what a poll shows of a job.
     fn shows(&self, handle: &JobHandle, seen: Observation) -> Observation {
         let mut seen = self.faults.show(key_in(handle), self.world.now(), seen);
         if self.has(Bug::RelistedIsOld) && self.answered.lock().contains_key(handle) {
@@ -120,7 +121,7 @@ impl Connection {
         seen
     }
 
-    /// A call names jobs of other tasks: they are the right ones.
+    /// Checks that a call got the handles of the tasks that it refers to.
     fn refers(&self, job: &JobSpec) {
         let text = |name: &str| job.arguments.get(name).and_then(|value| value.as_str());
         if let (handle, Some(key)) = (text(REFERS), text(REFERS_TO_KEY))
@@ -134,7 +135,7 @@ impl Connection {
     }
 }
 
-/// The engine's name of a job holds the key that it was started under.
+/// Returns the idempotency key that a job's handle contains.
 fn key_in(handle: &JobHandle) -> &str {
     handle.as_str().split_once('.').map_or("", |(_, key)| key)
 }

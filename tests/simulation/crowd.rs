@@ -1,5 +1,6 @@
-//! More calls than any bound of the core: a full line of fresh calls and thousands of due rows, all for an engine that hangs.
-//! It must not use an engine that recognizes a repeated start: what was sent twice would not be seen.
+//! More calls than any limit of the core: a full queue of new calls and thousands of due rows, all for a
+//! hung engine. It must not use an engine that recognizes a repeated start, because a duplicate start would
+//! not be seen.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,14 +24,14 @@ use super::node::{LEASE, TICK, Way};
 use super::place::{Place, call_with};
 use super::store_faults::StoreFaults;
 
-/// Calls to the engine that hangs: more than the rows that a claim ever looks through.
+/// Number of calls to the hung engine: more than the rows that a claim ever scans.
 const CROWD: usize = 5_000;
-/// Within this, a call to another engine has come through: shorter than the timeout of a call that hangs.
+/// Time limit of a call to another engine: shorter than the timeout of a hung call.
 const SOON: Duration = Duration::from_secs(3);
-/// How long it hangs.
+/// How long the engine hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// An engine that answers nothing while it hangs, and to which nothing of that time comes through.
+/// An engine that answers nothing while it hangs, and that receives nothing sent in that time.
 struct Hanging {
     engine: SimEngine,
     backend: Arc<dyn Backend>,
@@ -96,14 +97,14 @@ fn call_to(backend: &str, owner: &str) -> Call {
     Call { backend: backend.to_owned(), owner: Owner::new(owner), ..call }
 }
 
-/// Another engine's jobs start as if nothing hung, also one of the same owner. Nothing starts twice, and only what was sent
-/// to the engine while it hung may be uncertain.
+/// Jobs of another engine start without delay, also those of the same owner. Nothing starts twice, and only
+/// starts that were sent to the engine while it hung may be uncertain.
 #[tokio::test(start_paused = true)]
-async fn crowd_of_hung_engine_delays_no_other() {
+async fn hung_engine_backlog_delays_no_other() {
     let (place, rough, calm) = (Place::new(), Hanging::new(), SimEngine::new(Mode::Unkeyed));
     let ways = vec![Way::to(ROUGH, rough.clone()), Way::to(CALM, calm.backend())];
     let node = place.start_reaching("one", &Arc::<StoreFaults>::default(), ways).await;
-    // All at once: the line of fresh calls is full, and most rows are left to the claims.
+    // All at once: the queue of new calls is full, and most rows are left to the claims.
     let calls = join_all((0..CROWD).map(|_| node.service.call(call_to(ROUGH, "ana")))).await;
     let ids: Vec<_> =
         calls.into_iter().map(|made| made.expect("the store is there").into_task().id).collect();
@@ -117,7 +118,7 @@ async fn crowd_of_hung_engine_delays_no_other() {
             let task = place.row(&id).await;
             assert_eq!(task.outcome(), Some(Outcome::Succeeded), "{owner} waits for {ROUGH}: {task:?}");
         }
-        // A start is handed over; a cancel has to be claimed.
+        // A start is passed on directly; a cancel has to be claimed.
         let endless = Call { backend: CALM.to_owned(), ..call_with(json!({"delay_ms": 86_400_000u64})) };
         let id = node.service.call(endless).await.expect("the store is there").into_task().id;
         tokio::time::sleep(SOON).await;

@@ -1,4 +1,4 @@
-//! A replica that does not reach an engine leaves the engine's jobs to another replica that does.
+//! A replica that cannot reach an engine leaves the engine's jobs to another replica that can.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use super::node::LEASE;
 use super::place::{Place, call_with};
 use super::store_faults::StoreFaults;
 
-/// How long the jobs of these tests take.
+/// Duration of the jobs of these tests.
 const JOB: Duration = Duration::from_secs(10);
 
-/// A way to the engine that can be cut.
+/// A connection to the engine that can be cut.
 struct Way {
     engine: Arc<dyn Backend>,
     is_cut: AtomicBool,
@@ -71,7 +71,8 @@ impl Backend for Way {
     }
 }
 
-/// The replica that started the job holds its group, and loses its way to the engine: another replica sees the job end.
+/// The replica that started the job owns its group and loses its connection to the engine. Another replica
+/// sees the job end.
 #[tokio::test(start_paused = true)]
 async fn unreachable_engine_releases_groups() {
     let (place, store_faults) = (Place::new(), Arc::new(StoreFaults::default()));
@@ -86,7 +87,7 @@ async fn unreachable_engine_releases_groups() {
     assert_eq!(place.row(&id).await.outcome(), Some(Outcome::Succeeded));
 }
 
-/// A replica that is alone takes its groups again.
+/// A replica that is alone acquires its groups again.
 #[tokio::test(start_paused = true)]
 async fn lone_replica_takes_groups_again() {
     let (place, store_faults) = (Place::new(), Arc::new(StoreFaults::default()));
@@ -99,7 +100,7 @@ async fn lone_replica_takes_groups_again() {
     tokio::time::sleep(20 * LEASE).await;
     assert_eq!(place.row(&id).await.outcome(), None);
     way.cut(false);
-    // The backoff of failed polls and one release, at most.
+    // At most the backoff of failed polls and one release.
     tokio::time::sleep(8 * LEASE).await;
     assert_eq!(place.row(&id).await.outcome(), Some(Outcome::Succeeded));
 }

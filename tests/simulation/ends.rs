@@ -1,5 +1,5 @@
-//! The checks of a world at rest: every task has the outcome of its job, or an outcome with a valid reason. It must not
-//! wait for anything.
+//! The checks of a world at rest: every task has the outcome of its job, or an outcome with a valid reason.
+//! It must not wait for anything.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::world::{World, name};
 /// Tolerance for deadlines: polls can be stale, and rows are read between steps.
 const SLACK: Duration = Duration::from_secs(30);
 
-/// How long after it made a row a process that was frozen may write it.
+/// How long after the creation of a row a frozen process may write it.
 const FROZEN: Duration = Duration::from_secs(120);
 
 /// Checks a world in which nothing is due.
@@ -57,18 +57,19 @@ async fn check(world: &World, store: &dyn Store, record: &Record) -> Result<(), 
     if world.plan.steps { Ok(()) } else { no_twins(record) }
 }
 
-/// True if the row ended, expired and was deleted between two readings of all rows.
+/// Reports whether the row ended, expired and was deleted between two readings of all rows.
 fn ended_unseen(record: &Record, Snapshot { task, .. }: &Snapshot) -> bool {
     !task.has_ended() && record.deleted.contains(&task.id)
 }
 
-/// True if the task was cancelled while its start was under way, at an engine that cannot be asked for a job by its key.
+/// Reports whether the task was cancelled during its start, at an engine that cannot search for a job by its
+/// key.
 fn never_found(world: &World, Snapshot { task, .. }: &Snapshot) -> bool {
     let is_unkeyed = world.plan.mode == Mode::Unkeyed;
     is_unkeyed && task.cancel.is_some() && matches!(task.job, Job::Closed { handle: None })
 }
 
-/// True if the task has ended in a way that leaves its job running.
+/// Reports whether the task has ended in a way that leaves its job running.
 fn may_run_on(Snapshot { task, .. }: &Snapshot) -> bool {
     let message = task.status_message().unwrap_or_default();
     let given_up =
@@ -77,8 +78,8 @@ fn may_run_on(Snapshot { task, .. }: &Snapshot) -> bool {
     message.contains("uncertain") || given_up || expired
 }
 
-/// A receiver of all events has exactly one notice for each end, with the right outcome, at most one for each question, and
-/// no others.
+/// Checks that a receiver of all events has exactly one notice for each end, with the right outcome. It must
+/// have at most one for each question, and no others.
 async fn notices_are_complete(world: &World, store: &dyn Store, record: &Record) -> Result<(), String> {
     // Notices written while the clock was ahead are due later.
     world.store_clock.set(10 * 86_400_000);
@@ -118,7 +119,7 @@ async fn notices_are_complete(world: &World, store: &dyn Store, record: &Record)
     Ok(())
 }
 
-/// An idempotency key is free again when its task has expired, and not before.
+/// Checks that an idempotency key is free again when its task has expired, and not before.
 fn no_twins(record: &Record) -> Result<(), String> {
     for promise in &record.promises {
         for other in &record.promises {
@@ -190,7 +191,7 @@ fn came_true(world: &World, record: &Record, promise: &Promise, seen: &Snapshot)
     }
 }
 
-/// True if the task failed because one that it refers to ended without a job.
+/// Reports whether the task failed because a task that it refers to ended without a job.
 fn lost_reference(record: &Record, task: &Task) -> bool {
     let ended = |id| record.snapshots.get(id).is_none_or(|Snapshot { task, .. }| task.has_ended());
     let message = task.status_message().unwrap_or_default();
@@ -204,7 +205,8 @@ fn texts(output: Option<&Output>) -> Vec<&str> {
         .collect()
 }
 
-/// The job received one answer for each question, each of them sent by a client and not refused, and every confirmed one.
+/// Checks that the job received one answer for each question. Each was sent by a client and not refused, and
+/// every confirmed one arrived.
 fn answers_arrived(
     world: &World,
     record: &Record,
@@ -233,7 +235,7 @@ fn answers_arrived(
     }
 }
 
-/// Why a task may end as broken.
+/// Checks that a task had a valid reason to end as broken.
 fn explained(
     world: &World,
     promise: &Promise,
@@ -267,14 +269,14 @@ fn explained(
     }
     if message.contains("ran longer than max_runtime") {
         let endless = matches!(promise.expected, Expected::Endless | Expected::Stubborn | Expected::Poison);
-        // A job that asks runs for as long as nobody's answer reaches it.
+        // A job with a question runs until an answer reaches it.
         let asks = matches!(promise.expected, Expected::Answered(_)) && lived >= terms.max_runtime;
         return fair(endless || asks || promise.takes + SLACK > terms.max_runtime, "did not run that long");
     }
     match promise.expected {
         Expected::Gone if starts == 1 => Ok(()),
         Expected::Poison if message.contains("crashed") => Ok(()),
-        // By chance, every poll of it crashed that there was (seed 538645).
+        // By chance, every poll of it crashed (seed 538645).
         _ if task.backend == ROUGH && message.contains("crashed") => Ok(()),
         _ => Err("did not come to what was expected".to_owned()),
     }
@@ -286,7 +288,8 @@ fn engine_of<'w>(world: &'w World, task: &Task) -> &'w Engine {
     theirs.or_else(named).expect("every task is of an engine of the world")
 }
 
-/// Without idempotency keys, a lost reply can end the task as uncertain, with that word in its message.
+/// Reports whether the task ended as uncertain, with that word in its message. A lost reply can cause it at
+/// an engine without idempotency keys.
 fn is_uncertain(world: &World, task: &Task) -> bool {
     let message = task.status_message().unwrap_or_default();
     let is_keyed = engine_of(world, task).is_keyed;

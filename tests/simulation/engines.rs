@@ -1,5 +1,5 @@
-//! The engines of a world, and what befalls each beside the faults that the simulated engine knows itself: it hangs, its
-//! adapter crashes, its looks are out of date. All processes share them.
+//! The engines of a world, with faults beyond those of the simulated engine: it hangs, its adapter crashes,
+//! its polls are stale. All processes share them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,19 +11,20 @@ use taskbridge_sdk::sim::{Config, Mode, SimEngine};
 use taskbridge_sdk::{JobKey, Observation, Timestamp};
 use tokio::sync::Notify;
 
-/// The engine with all the faults that the simulated one knows.
+/// The engine with all faults of the simulated engine.
 pub(super) const SIM: &str = "sim";
 /// The engine that hangs, and whose adapter crashes.
 pub(super) const ROUGH: &str = "rough";
-/// The engine that nothing befalls.
+/// The engine without faults.
 pub(super) const CALM: &str = "calm";
 
-/// How long an answered question may still be listed by a look that is out of date.
+/// How long a stale poll may still list an answered question.
 pub(super) const LIST_LAG: Duration = Duration::from_secs(10);
 
-/// How long the engines that lag do not know a new job.
+/// How long engines with a lag do not know a new job.
 const UNLISTED: Duration = Duration::from_secs(8);
-/// How long the backends say that an engine may not know a new job: a poll can also show what the one before showed.
+/// The lag that the backends declare. It is longer than [`UNLISTED`], because a poll can also repeat the one
+/// before.
 pub(super) const START_LAG: Duration = Duration::from_secs(20);
 
 /// One engine.
@@ -31,9 +32,9 @@ pub(super) const START_LAG: Duration = Duration::from_secs(20);
 pub(super) struct Engine {
     /// The backend's name in every config.
     pub(super) name: &'static str,
-    /// What it is connected to.
+    /// The identity of the engine.
     pub(super) identity: Option<&'static str>,
-    /// True if it starts no second job under a key.
+    /// True if the engine starts no second job under a key.
     pub(super) is_keyed: bool,
     pub(super) sim: SimEngine,
     pub(super) faults: Arc<EngineFaults>,
@@ -48,29 +49,29 @@ impl Engine {
     }
 }
 
-/// What befalls the calls to one engine.
+/// The faults of the calls to one engine.
 #[derive(Default)]
 pub(super) struct EngineFaults {
-    /// True if it does not know a job in its first seconds.
+    /// True if the engine does not know a job in its first seconds.
     pub(super) lags: bool,
     hangs: AtomicBool,
-    /// Promise when it hangs no more.
+    /// Notifies waiting calls when the engine stops hanging.
     answers: Notify,
-    /// So many of the next calls crash the adapter.
+    /// Number of upcoming calls that crash the adapter.
     crashes: AtomicU64,
-    /// So many of the next looks leave out what the job asks.
+    /// Number of upcoming polls that leave out the job's questions.
     forgets: AtomicU64,
-    /// So many of the next looks show what the one before showed.
+    /// Number of upcoming polls that repeat the result of the one before.
     stale: AtomicU64,
-    /// The jobs over which a look crashes the adapter.
+    /// The jobs whose polls crash the adapter.
     poison: Mutex<HashSet<String>>,
-    /// What the last look at a job showed, and when.
+    /// The result of the last poll of each job, and its time.
     shown: Mutex<HashMap<String, (Timestamp, Observation)>>,
     looks: AtomicU64,
 }
 
 impl EngineFaults {
-    /// From now on no call is answered, or all are.
+    /// Stops answering all calls, or answers them again.
     pub(super) fn hang(&self, hangs: bool) {
         self.hangs.store(hangs, Ordering::Relaxed);
         if !hangs {
@@ -78,35 +79,35 @@ impl EngineFaults {
         }
     }
 
-    /// The adapter crashes at so many of the next calls.
+    /// Makes the adapter crash at this number of upcoming calls.
     pub(super) fn crash(&self, calls: u64) {
         self.crashes.store(calls, Ordering::Relaxed);
     }
 
-    /// So many of the next looks are not what they should be.
+    /// Makes these numbers of upcoming polls incomplete or stale.
     pub(super) fn blur(&self, forgets: u64, stale: u64) {
         self.forgets.store(forgets, Ordering::Relaxed);
         self.stale.store(stale, Ordering::Relaxed);
     }
 
-    /// No fault is left but the jobs that crash the adapter by themselves.
+    /// Ends all faults except jobs whose polls crash the adapter.
     pub(super) fn calm(&self) {
         self.hang(false);
         self.crash(0);
         self.blur(0, 0);
     }
 
-    /// Looks at this job crash the adapter.
+    /// Makes polls of this job crash the adapter.
     pub(super) fn poison(&self, key: &JobKey) {
         self.poison.lock().insert(key.as_str().to_owned());
     }
 
-    /// True if looks at the job of this key crash the adapter.
+    /// Reports whether polls of this job crash the adapter.
     pub(super) fn is_poison(&self, key: &str) -> bool {
         self.poison.lock().contains(key)
     }
 
-    /// Passes a call, as soon as the engine answers. `false`: the adapter crashes.
+    /// Passes a call once the engine answers. Returns `false` if the adapter crashes.
     pub(super) async fn pass(&self) -> bool {
         while self.hangs.load(Ordering::Relaxed) {
             self.answers.notified().await;
@@ -114,7 +115,7 @@ impl EngineFaults {
         !take_one(&self.crashes)
     }
 
-    /// What a look shows that the engine has answered like this.
+    /// Returns the result of a poll for this response of the engine.
     pub(super) fn show(&self, key: &str, now: Timestamp, mut seen: Observation) -> Observation {
         self.looks.fetch_add(1, Ordering::Relaxed);
         let before = self.shown.lock().insert(key.to_owned(), (now, seen.clone()));
@@ -129,17 +130,17 @@ impl EngineFaults {
         seen
     }
 
-    /// A start or a search came back with the job, and with what it was just then.
+    /// Records that a start or a search returned the job in this state.
     pub(super) fn found(&self, key: &str, now: Timestamp, seen: &Observation) {
         self.shown.lock().insert(key.to_owned(), (now, seen.clone()));
     }
 
-    /// True if a call has shown that this job is over.
+    /// Reports whether a call has shown that this job is over.
     pub(super) fn has_shown_over(&self, key: &JobKey) -> bool {
         self.shown.lock().get(key.as_str()).is_some_and(|(_, seen)| seen.state.has_ended())
     }
 
-    /// How many jobs were shown so far, each time they were.
+    /// Returns the total number of poll results so far.
     pub(super) fn looks(&self) -> u64 {
         self.looks.load(Ordering::Relaxed)
     }

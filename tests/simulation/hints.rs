@@ -1,4 +1,5 @@
-//! Hints between the processes of a world: a quarter is lost, in some worlds all are. The core must not depend on them.
+//! Hints between the processes of a world: a quarter is lost, in some worlds all are. The core must not
+//! depend on them.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ struct Ports {
 /// The sender and receiver of one process.
 pub(super) struct HintPort {
     bus: Arc<HintBus>,
-    /// Its own number, if this world has hints.
+    /// The port's own number, if this world has hints.
     number: Option<usize>,
     arrived: tokio::sync::Mutex<mpsc::UnboundedReceiver<Hint>>,
 }
@@ -54,7 +55,7 @@ impl HintPort {
         }
     }
 
-    /// The next hints.
+    /// Returns the next hints.
     pub(super) async fn next(&self) -> Vec<Hint> {
         match self.arrived.lock().await.recv().await {
             Some(hint) => vec![hint],

@@ -1,4 +1,5 @@
-//! Reads all rows of a world from outside its processes, records them and runs the checks. It must not act on the world.
+//! Reads all rows of a world from outside its processes, records them and runs the checks. It must not act
+//! on the world.
 
 use std::collections::HashSet;
 
@@ -47,7 +48,7 @@ impl World {
         self.record.lock().present = rows.iter().map(|task| task.id.clone()).collect();
     }
 
-    /// The breach with everything that is known of the tasks that it names.
+    /// Returns the breach with the history of all tasks that it names.
     pub(super) async fn with_history(&self, mut breach: String) -> String {
         let named: Vec<TaskId> = {
             let record = self.record.lock();
@@ -71,7 +72,7 @@ impl World {
         format!("{breach}\n    {:?}", self.plan)
     }
 
-    /// All rows of all owners, including expired ones.
+    /// Returns all rows of all owners, including expired ones.
     pub(super) async fn rows(&self) -> Vec<Task> {
         let mut rows = self.listed().await;
         let hidden = self.hidden(&rows).await;
@@ -79,7 +80,7 @@ impl World {
         rows
     }
 
-    /// The rows that their owners are shown.
+    /// Returns the rows that their owners can see.
     async fn listed(&self) -> Vec<Task> {
         let mut rows = Vec::new();
         for owner in OWNERS {
@@ -89,7 +90,7 @@ impl World {
         rows
     }
 
-    /// The rows that are known and not among these: expired ones.
+    /// Returns the known rows that are not among these: expired ones.
     async fn hidden(&self, listed: &[Task]) -> Vec<Task> {
         let listed: HashSet<&TaskId> = listed.iter().map(|task| &task.id).collect();
         let mut others: Vec<TaskId> = {

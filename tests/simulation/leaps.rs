@@ -1,5 +1,5 @@
-//! A store whose clock is set, by hours or days, in either direction: nothing that has ended is deleted for it, and leases
-//! of dead processes run out as ever.
+//! Tests of a store whose clock is set by hours or days, in either direction. No ended task is deleted
+//! because of it, and leases of dead processes expire as usual.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn call(node: &Node, delay_ms: u64) -> TaskId {
     called.expect("the store is there").into_task().id
 }
 
-/// Set ahead by three days, and back.
+/// The clock is set ahead by three days, and back.
 #[tokio::test(start_paused = true)]
 async fn leap_deletes_no_finished_task() {
     let place = Place::new();
@@ -26,20 +26,20 @@ async fn leap_deletes_no_finished_task() {
     assert_eq!(place.find(&id).await.and_then(|task| task.outcome()), Some(Outcome::Succeeded));
     place.clock.set(72 * HOUR);
     tokio::time::sleep(Duration::from_secs(30)).await;
-    // Another process that starts just then deletes nothing either.
+    // Another process that starts at this time deletes nothing either.
     let second = place.start("two").await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     place.clock.set(0);
     tokio::time::sleep(Duration::from_secs(900)).await;
     assert!(place.find(&id).await.is_some());
-    // A clock that stays ahead is the store's time in the end.
+    // A clock that stays ahead is accepted as the store's time in the end.
     place.clock.set(72 * HOUR);
     tokio::time::sleep(Duration::from_secs(900)).await;
     assert_eq!(place.find(&id).await, None);
     drop(second);
 }
 
-/// The lease of a dead process would last for an hour more.
+/// Without a correction, the lease of the dead process would last for another hour.
 #[tokio::test(start_paused = true)]
 async fn clock_set_back_stalls_no_lease() {
     for starts_later in [false, true] {

@@ -1,5 +1,5 @@
-//! Who holds which row and which group until when, as the store gave them: shared by all processes of a world. What goes
-//! against it is kept as a breach.
+//! The leases of rows and groups, as the store granted them, shared by all processes of a world. Violations
+//! are kept as breaches.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct Leases {
     rows: Mutex<HashMap<JobKey, Held>>,
     groups: Mutex<HashMap<Group, Held>>,
     breaches: Mutex<Vec<String>>,
-    /// Until then, nobody knows who holds what: the store's clock was set.
+    /// Until then the lease owners are unknown, because the store's clock was set.
     unknown_until: Mutex<Option<Timestamp>>,
 }
 
@@ -33,8 +33,8 @@ impl Held {
 }
 
 impl Leases {
-    /// The store's clock was set at this moment: leases end earlier or later than they would have. Who is killed then
-    /// is followed by others soon, and rows are kept by their versions alone.
+    /// Forgets all leases because the store's clock was set, which makes leases end earlier or later.
+    /// Replacements of killed processes can come early then, and only the versions protect rows.
     pub(super) fn clock_was_set(&self, now: Timestamp) {
         *self.unknown_until.lock() = Some(now + 4 * LEASE);
         self.rows.lock().clear();
@@ -45,7 +45,7 @@ impl Leases {
         self.unknown_until.lock().is_some_and(|until| now < until)
     }
 
-    /// A row was given to this holder.
+    /// Records that a row was leased to this holder.
     pub(super) fn take(&self, key: &JobKey, holder: &Holder, now: Timestamp, lease: Duration) {
         let held = Held { by: holder.clone(), until: now + lease };
         let before = self.rows.lock().insert(key.clone(), held);
@@ -58,7 +58,7 @@ impl Leases {
         }
     }
 
-    /// This holder gave a row back.
+    /// Records that this holder released a row.
     pub(super) fn release(&self, key: &JobKey, holder: &Holder) {
         let mut rows = self.rows.lock();
         if rows.get(key).is_some_and(|held| held.by == *holder) {
@@ -66,7 +66,8 @@ impl Leases {
         }
     }
 
-    /// This holder watches these groups and no others. A store need not renew what has two thirds of its lease left.
+    /// Records that this holder watches exactly these groups. A store need not renew a lease with two thirds
+    /// of it left.
     pub(super) fn watch(&self, groups: &[Group], holder: &Holder, now: Timestamp, lease: Duration) {
         let mut held = self.groups.lock();
         held.retain(|group, held| held.by != *holder || groups.contains(group));
@@ -82,18 +83,18 @@ impl Leases {
         }
     }
 
-    /// This holder watches no group any more.
+    /// Records that this holder watches no group any more.
     pub(super) fn leave(&self, holder: &Holder) {
         self.groups.lock().retain(|_, held| held.by != *holder);
     }
 
-    /// This holder gave everything back.
+    /// Records that this holder released everything.
     pub(super) fn let_go(&self, holder: &Holder) {
         self.rows.lock().retain(|_, held| held.by != *holder);
         self.groups.lock().retain(|_, held| held.by != *holder);
     }
 
-    /// Somebody is about to do something to the job of this key.
+    /// Checks that this holder owns the row of this key before it acts on the job.
     pub(super) fn act(&self, key: &str, holder: &Holder, now: Timestamp, what: &str) {
         let rows = self.rows.lock();
         let held = rows.iter().find(|(row, _)| row.as_str() == key).map(|(_, held)| held);
@@ -105,24 +106,24 @@ impl Leases {
         }
     }
 
-    /// Somebody asks for jobs of one group, and these are not of it.
+    /// Reports jobs that are polled with a group to which they do not belong.
     pub(super) fn report_strangers(&self, strangers: &[&JobHandle]) {
         if !strangers.is_empty() {
             self.report(format!("{strangers:?} are looked at in a group that they are not of"));
         }
     }
 
-    /// The holders that hold a row now.
+    /// Returns the holders of rows.
     pub(super) fn holders(&self) -> Vec<Holder> {
         self.rows.lock().values().map(|held| held.by.clone()).collect()
     }
 
-    /// The first breach.
+    /// Returns the first breach.
     pub(super) fn breach(&self) -> Option<String> {
         self.breaches.lock().first().cloned()
     }
 
-    /// Keeps a breach.
+    /// Stores a breach.
     pub(super) fn report(&self, breach: String) {
         self.breaches.lock().push(breach);
     }

@@ -1,10 +1,11 @@
-//! The core on a fake clock: real machine, real loops, real SQLite, and simulated engines with faults; one process, two over
-//! one file, or three replicas whose clocks differ and whose way to the store may be cut; killed and frozen at every point
-//! where a process can be. Everything follows from a seed, the kind of world too: a failing one is printed and replays with
-//! `TASKBRIDGE_SIM_SEED=N cargo test --test simulation`.
+//! Simulation of the core on a fake clock: the real state machine, real loops and real SQLite, and simulated
+//! engines with faults. A world has one process, two processes over one file, or three replicas whose clocks
+//! differ and whose connection to the store may be cut. Processes are killed and frozen at every point where
+//! they touch the store or an engine. Everything follows from a seed, including the kind of world. A failing
+//! seed is printed and replays with `TASKBRIDGE_SIM_SEED=N cargo test --test simulation`.
 //!
-//! `checks` and `ends` compare the world with what was promised, after each step and at the end. The planted bugs in `bugs`
-//! show that they find breaches.
+//! `checks` and `ends` compare the world with the promises, after each step and at the end. The planted bugs
+//! in `bugs` show that the checks find breaches.
 
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
 #![allow(
@@ -57,17 +58,18 @@ use bugs::Bug;
 use plan::Plan;
 use world::World;
 
-/// How many seeds `tests/run` tries; `tests/full` sets its own number.
+/// Number of seeds in `tests/run`; `tests/full` sets its own number.
 const SEEDS: u64 = 1000;
-/// Seeds beyond those of `tests/run` under which a promise was broken once: see `docs/simulation.md`.
+/// Seeds beyond those of `tests/run` that once broke a promise: see `docs/simulation.md`.
 const BROKE: [u64; 15] = [
     1039, 2266, 6118, 6215, 11_943, 100_868, 101_391, 103_870, 105_790, 402_070, 506_717, 508_477, 520_069,
     582_245, 585_124,
 ];
-/// Of so many seeds, a long run counts those that catch a planted bug.
+/// A long run counts how many of this number of seeds catch a planted bug.
 const COUNTED: u64 = 250;
 
-/// `TASKBRIDGE_SIM_SEED` is the first, `TASKBRIDGE_SIM_SEEDS` says how many: one, where only the first is named.
+/// Returns the seeds: `TASKBRIDGE_SIM_SEED` is the first, `TASKBRIDGE_SIM_SEEDS` the count, which is one if
+/// only the first is set.
 fn seeds() -> Vec<u64> {
     let (first, count) = (knob("TASKBRIDGE_SIM_SEED"), knob("TASKBRIDGE_SIM_SEEDS"));
     let count = count.unwrap_or(if first.is_some() { 1 } else { SEEDS });
@@ -80,18 +82,18 @@ fn knob(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Runs a world of this seed to its end and returns what it came to; `Err` tells the first breach.
+/// Runs the world of this seed to its end and returns the final state. `Err` contains the first breach.
 fn run(seed: u64, plan: Plan) -> Result<String, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing from the system");
-    // Within the runtime, whose clock stands still: a moment taken outside would be the machine's.
+    // Inside the runtime, whose clock is paused: an instant taken outside would be the machine's.
     runtime.block_on(async { World::new(seed, plan).run().await })
 }
 
-/// Does something for each of these, on as many threads as there are processors.
+/// Processes these items on as many threads as there are processors.
 fn for_each<T: Send>(work: impl IntoIterator<Item = T, IntoIter: Send>, act: impl Fn(T) + Sync) {
     let work = Mutex::new(work.into_iter());
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
@@ -117,7 +119,7 @@ fn seeds_that_broke_hold() {
     hold(BROKE, Plan::of);
 }
 
-/// Runs all seeds, also after a breach, and prints every breach.
+/// Runs all seeds, even after a breach, and prints every breach.
 #[allow(clippy::print_stdout, reason = "long runs print their figures")]
 fn hold(
     seeds: impl IntoIterator<Item = u64, IntoIter: ExactSizeIterator + Send>,
@@ -138,7 +140,7 @@ fn hold(
     assert!(breaches.is_empty(), "breaches under the seeds {breaches:?}, printed above");
 }
 
-/// Without this, no seed would be worth printing.
+/// Without this property, a printed seed would be useless.
 #[test]
 fn a_seed_replays() {
     for seed in 0..6 {
@@ -147,9 +149,9 @@ fn a_seed_replays() {
     }
 }
 
-/// Every planted bug is caught by a seed that `tests/run` tries, and `docs/simulation.md` names one. Where the core has moved
-/// since and that one catches it no more, the others are tried, and the row to put there is printed. A long run counts how
-/// many of the first [`COUNTED`] catch it.
+/// Every planted bug is caught by a seed of `tests/run`, and `docs/simulation.md` names one per bug. If a
+/// change of the core makes that seed miss the bug, the test tries the others and prints the row for the
+/// docs. A long run counts how many of the first [`COUNTED`] seeds catch it.
 #[test]
 #[allow(clippy::print_stdout, reason = "the rows are for the docs")]
 fn planted_bugs_are_caught() {

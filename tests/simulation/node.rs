@@ -1,5 +1,5 @@
-//! One process of a simulation: the real service and the real reconciler over the real store, with points around every
-//! touch of the store and the engines. It must not decide what happens to it.
+//! One process of a simulation: the real service and the real reconciler over the real store, with points
+//! around every access to the store and the engines. It must not decide which faults it gets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,20 +29,20 @@ use super::engines::EngineFaults;
 use super::leases::Leases;
 use super::points::Points;
 
-/// How long a lease lasts in a simulation.
+/// Duration of a lease in a simulation.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
-/// How often a process looks for rows without a hint.
+/// How often a process polls for due rows without a hint.
 pub(super) const TICK: Duration = Duration::from_secs(10);
-/// How many calls a process makes to one engine at a time.
+/// Maximum number of concurrent calls from a process to one engine.
 const CALLS: usize = 4;
 
-/// What a process is made of.
+/// The parts of a process.
 pub(super) struct Parts {
     pub(super) name: String,
     pub(super) store: Arc<dyn Store>,
     /// The engines that it can be connected to.
     pub(super) reach: Vec<Way>,
-    /// The clock that nobody sets.
+    /// The world's clock, which is never set.
     pub(super) world: Arc<dyn Clock>,
     pub(super) leases: Arc<Leases>,
     pub(super) entropy: Arc<dyn Entropy>,
@@ -50,19 +50,19 @@ pub(super) struct Parts {
     pub(super) bug: Option<Bug>,
 }
 
-/// The way from one process to one engine.
+/// The connection from one process to one engine.
 pub(super) struct Way {
     pub(super) name: &'static str,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) identity: Option<&'static str>,
     pub(super) faults: Arc<EngineFaults>,
     pub(super) is_cut: Arc<AtomicBool>,
-    /// True if the config that the process starts with has it.
+    /// True if the config at the start of the process has it.
     pub(super) is_known: bool,
 }
 
 impl Way {
-    /// To an engine that is always reached and that nothing befalls but its own faults.
+    /// Creates a connection that is never cut, to an engine with only the faults of its backend.
     pub(super) fn to(name: &'static str, backend: Arc<dyn Backend>) -> Self {
         Self { name, backend, identity: None, faults: Arc::default(), is_cut: Arc::default(), is_known: true }
     }
@@ -72,7 +72,7 @@ impl Way {
 pub(super) struct Node {
     pub(super) service: Service,
     pub(super) points: Arc<Points>,
-    /// For what operators do.
+    /// For the actions of operators.
     pub(super) ledger: Ledger,
     engines: Engines,
     connections: BTreeMap<String, Arc<dyn Backend>>,
@@ -81,7 +81,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Starts a process. None can start while the store is away.
+    /// Starts a process. Returns `None` while the store is down.
     pub(super) async fn start(parts: Parts) -> Option<Self> {
         let Parts { name, store, reach, world, leases, entropy, points, bug } = parts;
         let holder = Holder(name);
@@ -132,7 +132,7 @@ impl Node {
         Some(Self { service, points, ledger, engines, connections, stop, running })
     }
 
-    /// The config is read again, and names these engines. One that it names no more stays connected for its tasks until
+    /// Reloads the config, which names these engines. A removed engine stays connected for its tasks until
     /// the process ends.
     pub(super) fn reload(&self, knows: impl Fn(&str) -> bool) {
         let served = self.engines.served();
@@ -142,22 +142,22 @@ impl Node {
             .replace(known.map(|(name, connection)| (name.clone(), Arc::clone(connection))).collect(), CALLS);
     }
 
-    /// Ends the process in good order.
+    /// Stops the process gracefully.
     pub(super) fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// True if it serves no more.
+    /// Reports whether it has stopped serving.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.is_cancelled()
     }
 
-    /// True if nothing of it is left.
+    /// Reports whether nothing of it runs any more.
     pub(super) fn is_over(&self) -> bool {
         self.points.is_dead() || self.running.is_finished()
     }
 
-    /// True if it ended although nobody ended it.
+    /// Reports whether it ended by itself.
     pub(super) fn has_fallen(&self) -> bool {
         self.points.died_unasked()
             || (self.running.is_finished() && !self.is_stopping() && !self.points.is_dead())
@@ -165,13 +165,13 @@ impl Node {
 }
 
 impl Drop for Node {
-    /// A killed process: every future of it is gone at the point where it stood.
+    /// Like a kill: every future of the process is dropped at its current point.
     fn drop(&mut self) {
         self.running.abort();
     }
 }
 
-/// A receiver that is to hear of everything.
+/// A receiver that wants every event.
 struct WantsAll;
 
 impl Receivers for WantsAll {
@@ -180,11 +180,10 @@ impl Receivers for WantsAll {
     }
 }
 
-/// Its name.
+/// The name of that receiver.
 pub(super) const RECEIVER: &str = "everything";
 
-/// Tools of a simulation: every output fits, slots of a group are one each, and what is sealed is the arguments back to
-/// front.
+/// Tools of a simulation: every output is valid, slots have a limit of one, and sealing reverses the text.
 struct OneSlotEach;
 
 /// Seals an argument.

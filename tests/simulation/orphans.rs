@@ -1,5 +1,5 @@
-//! A call whose caller goes away while the row is on its way to the disk: the row is acted on at once all the same, and
-//! not only when its lease has run out. Here the store writes with a thread of its own and time is the machine's.
+//! A caller disconnects while its row is being written. The row is processed at once, without waiting for
+//! its lease to expire. Here the store writes on its own thread, and time is the machine's.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -18,10 +18,10 @@ use super::plan::terms;
 use super::points::Points;
 use super::rng::Rng;
 
-/// How many calls are dropped. Few enough to find a place at the reconciler.
+/// Number of dropped calls. Few enough for the reconciler's queue.
 const CALLS: usize = 8;
 
-/// A call of a plain client.
+/// Returns a call of a plain client.
 fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
     Call {
         owner: Owner::new("ana"),
@@ -41,7 +41,7 @@ fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
         most_kept: None,
         confirm: None,
         once: None,
-        // No call is equal to another, so none takes over what another left.
+        // All calls differ, so none attaches to the task of another.
         plain: Some(Plain {
             digest: number.to_string(),
             waits: LEASE,
@@ -51,7 +51,7 @@ fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
     }
 }
 
-/// Drops calls as soon as their rows are handed to the writer, and returns what the tasks come to.
+/// Drops calls as soon as their rows are queued at the writer, and returns the ended tasks.
 async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
     let dir = tempfile::tempdir().unwrap();
     let store =
@@ -70,8 +70,8 @@ async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
     let node = Node::start(parts).await.expect("the store is there");
     for number in 0..CALLS {
         let mut call = std::pin::pin!(node.service.call(call(number, delay_ms, cancel_on_abandon)));
-        // The first poll hands the row over; the disk answers later. Where this thread was held up it may have answered
-        // already: that call was not left behind, and its client has to say what it wants.
+        // The first poll queues the row; the disk answers later. If this thread was delayed, the disk may
+        // have answered already. That call was not dropped in time, so its client has to cancel it.
         if let Poll::Ready(called) = futures_util::poll!(&mut call)
             && cancel_on_abandon
         {
@@ -93,15 +93,17 @@ async fn left_behind(delay_ms: u64, cancel_on_abandon: bool) -> Vec<Task> {
     tokio::time::timeout(LEASE * 9 / 10, ended).await.expect("nobody acts on the rows")
 }
 
+/// The job starts at once, not only after the lease of the row has expired.
 #[tokio::test]
-async fn a_call_that_is_dropped_while_it_is_written_is_acted_on_at_once() {
+async fn call_dropped_during_write_runs() {
     for task in left_behind(0, false).await {
         assert_eq!(task.outcome(), Some(Outcome::Succeeded), "{task:?}");
     }
 }
 
+/// This is true for a tool with `cancel_on_abandon`.
 #[tokio::test]
-async fn and_is_cancelled_where_the_tool_says_so() {
+async fn call_dropped_during_write_is_cancelled() {
     for task in left_behind(3_600_000, true).await {
         assert_eq!(task.outcome(), Some(Outcome::Cancelled), "{task:?}");
     }

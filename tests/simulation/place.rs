@@ -1,5 +1,5 @@
-//! Where single stories are played: one file, one engine, and as many processes as the story wants. It must not leave
-//! anything to chance.
+//! The setting of single scenarios: one file, one engine, and any number of processes. It must not use
+//! randomness.
 
 use std::sync::Arc;
 
@@ -47,17 +47,17 @@ impl Place {
         SqliteStore::open(&file, self.clock.clone(), StoreMode::Inline).expect("the file can be opened")
     }
 
-    /// Starts a process that is well.
+    /// Starts a process without faults.
     pub(super) async fn start(&self, name: &str) -> Node {
         self.start_in(name, &Arc::default()).await
     }
 
-    /// Starts a process with this way to the store.
+    /// Starts a process with these faults of its connection to the store.
     pub(super) async fn start_in(&self, name: &str, store_faults: &Arc<StoreFaults>) -> Node {
         self.start_over(name, store_faults, self.engine.backend()).await
     }
 
-    /// Starts a process that reaches the engine in this way.
+    /// Starts a process that reaches the engine through this backend.
     pub(super) async fn start_over(
         &self,
         name: &str,
@@ -99,18 +99,18 @@ impl Place {
         Node::start(parts).await.expect("the store is there")
     }
 
-    /// A row, if it is there.
+    /// Returns a row if it exists.
     pub(super) async fn find(&self, id: &TaskId) -> Option<Task> {
         self.store().get(id, None).await.expect("the file can be read")
     }
 
-    /// A row.
+    /// Returns an existing row.
     pub(super) async fn row(&self, id: &TaskId) -> Task {
         self.find(id).await.expect("it is there")
     }
 }
 
-/// A call for a job of these arguments.
+/// Returns a call for a job with these arguments.
 pub(super) fn call_with(arguments: Value) -> Call {
     Call {
         owner: Owner::new("ana"),

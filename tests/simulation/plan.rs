@@ -1,5 +1,5 @@
-//! What kind of world a seed makes: who shares the store, what the engines know, and which faults befall it. It must not
-//! play the world.
+//! The kind of world that a seed determines: the processes over the store, the engines, and the faults. It
+//! must not run the world.
 
 use std::time::Duration;
 
@@ -10,19 +10,20 @@ use super::bugs::Bug;
 use super::postgres::Kind;
 use super::rng::Rng;
 
-/// Who shares the store.
+/// The processes that share the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Among {
     /// One process on the machine of the file.
     One,
     /// Two processes on that machine.
     Two,
-    /// Three machines, each with a clock of its own, and a way to the store that may be cut; the store's clock is one.
+    /// Three machines with their own clocks, whose connections to the store may be cut. The store has its
+    /// own clock.
     Replicas,
 }
 
 impl Among {
-    /// How many processes that are.
+    /// Returns the number of processes.
     pub(super) fn count(self) -> usize {
         match self {
             Among::One => 1,
@@ -32,35 +33,35 @@ impl Among {
     }
 }
 
-/// What kind of world it is.
+/// The kind of a world.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
-    /// Who shares the store.
+    /// The processes that share the store.
     pub(super) among: Among,
-    /// The engines `sim` and `rough`.
+    /// Whether the engines `sim` and `rough` know idempotency keys.
     pub(super) mode: Mode,
-    /// The store's clock is set, ahead and back.
+    /// The store's clock is set ahead and back.
     pub(super) steps: bool,
-    /// All processes are away for longer than deadlines last, and so are the engines.
+    /// All processes, the store or an engine are down for longer than the deadlines.
     pub(super) away: bool,
-    /// One engine hangs, crashes its adapter, and shows what is out of date.
+    /// One engine hangs, crashes its adapter, and returns stale polls.
     pub(super) rough: bool,
-    /// Processes are connected to different backends, and that changes while they run.
+    /// Processes are connected to different backends, which change at run time.
     pub(super) skew: bool,
-    /// Processes hear of each other's writes, most of the time.
+    /// Processes get hints of each other's writes, most of the time.
     pub(super) hints: bool,
     /// Two of the engines do not know a job in its first seconds.
     pub(super) lags: bool,
     /// The database.
     pub(super) kind: Kind,
-    /// What is planted.
+    /// The planted bug, if any.
     pub(super) bug: Option<Bug>,
 }
 
 impl Plan {
-    /// The plan of a seed.
+    /// Returns the plan of a seed.
     pub(super) fn of(seed: u64) -> Self {
-        // A stream of its own, so that one more choice here moves nothing in the world.
+        // A separate stream, so that one more choice here changes nothing in the world.
         let rng = Rng::new(!seed);
         let among = [Among::One, Among::Two, Among::Two, Among::Replicas, Among::Replicas, Among::Replicas];
         let plan = Self {
@@ -84,7 +85,7 @@ const fn minutes(count: u64) -> Duration {
     Duration::from_secs(60 * count)
 }
 
-/// Deadlines that are hardly met within a world.
+/// Returns deadlines that rarely expire within a world.
 pub(super) fn terms() -> Terms {
     Terms {
         ttl: minutes(24 * 60),
@@ -102,7 +103,7 @@ pub(super) fn terms() -> Terms {
     }
 }
 
-/// Deadlines of all lengths.
+/// Returns deadlines of all lengths.
 pub(super) fn any_terms(rng: &Rng) -> Terms {
     let pick = |choices: [u64; 3]| minutes(choices[rng.below(3) as usize]);
     Terms {

@@ -1,4 +1,4 @@
-//! What planted bugs do at the border between a process and its store. Without one, everything passes as it is.
+//! The effects of planted bugs between a process and its store. Without a bug, everything passes unchanged.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,27 +15,27 @@ use super::bugs::Bug;
 use super::calls::OWNERS;
 use super::connection::REFERS;
 
-/// What the processes of a world share where something is planted.
+/// State of the planted bug that the processes of a world share.
 #[derive(Default)]
 pub(super) struct Common {
-    /// Which process watched each group first.
+    /// The first watcher of each group.
     first_watchers: Mutex<HashMap<Group, Holder>>,
-    /// The result that was kept last.
+    /// The output that was stored last.
     last_output: Mutex<Option<Output>>,
     writes: AtomicU64,
 }
 
-/// What is planted in one process, and what it needs to remember.
+/// The bug planted in one process, and its state.
 pub(super) struct PlantedBug {
     pub(super) bug: Option<Bug>,
     process: String,
     common: Arc<Common>,
     file: PathBuf,
-    /// Rows that were answered and not yet written.
+    /// Rows whose inserts were acknowledged but not written yet.
     unwritten: Mutex<Vec<NewTask>>,
-    /// Rows as a client of this process first saw them.
+    /// Rows as a client of this process first read them.
     first_seen: Mutex<HashMap<TaskId, Task>>,
-    /// Rows that this process has let into slots.
+    /// Rows to which this process granted slots.
     let_in: Mutex<Vec<TaskId>>,
 }
 
@@ -66,7 +66,7 @@ impl PlantedBug {
         Inserted::Created(answered)
     }
 
-    /// A row to be added.
+    /// Returns the row to insert.
     pub(super) async fn new_task(&self, store: &dyn Store, mut new: NewTask) -> NewTask {
         if self.is(Bug::OnceIgnored) {
             new.once = None;
@@ -101,7 +101,7 @@ impl PlantedBug {
         new
     }
 
-    /// The row that is added where nobody heard whether the first was.
+    /// Returns the row to insert after the reply to the first insert was lost.
     pub(super) fn again(&self, new: &NewTask) -> Option<NewTask> {
         let mut new = new.clone();
         let mut bytes = [7; 16];
@@ -111,7 +111,7 @@ impl PlantedBug {
         self.is(Bug::LostReplyIsNotWritten).then_some(new)
     }
 
-    /// What becomes of a row that was to be refused, and was.
+    /// Returns the result for a refused row, which the bug queues instead.
     pub(super) async fn queue_refused(
         &self,
         store: &dyn Store,
@@ -134,7 +134,7 @@ impl PlantedBug {
         }
     }
 
-    /// The limits of slots that a row wants to take.
+    /// Returns the limits of the slots that a row requests.
     pub(super) async fn limits(
         &self,
         store: &dyn Store,
@@ -153,7 +153,7 @@ impl PlantedBug {
         if self.is(Bug::SlotsIgnored) || self.is(Bug::SlotsPerProcess) { Vec::new() } else { limits }
     }
 
-    /// A row that a client reads.
+    /// Returns the row that a client reads.
     pub(super) fn read(&self, task: Option<Task>, owner: Option<&Owner>) -> Option<Task> {
         let (mut task, _) = (task?, owner.is_some());
         if self.is(Bug::AnswerOverridden) {
@@ -169,7 +169,7 @@ impl PlantedBug {
         Some(self.first_seen.lock().entry(task.id.clone()).or_insert(task).clone())
     }
 
-    /// A row that is written, in the place of the one before.
+    /// Returns the row to write over the previous one.
     pub(super) fn written(&self, task: &Task, before: Option<&Task>) -> Task {
         let mut task = task.clone();
         match self.bug {
@@ -206,7 +206,7 @@ impl PlantedBug {
         task
     }
 
-    /// The result that is kept with a write.
+    /// Returns the output to store with a write.
     pub(super) fn output(&self, output: Option<&Output>) -> Option<Output> {
         if !self.is(Bug::OutputSwapped) {
             return output.cloned();
@@ -215,12 +215,12 @@ impl PlantedBug {
         last.or_else(|| output.cloned())
     }
 
-    /// True if a write is to be taken for made.
+    /// Reports whether to skip a write but treat it as committed.
     pub(super) fn loses_write(&self) -> bool {
         self.is(Bug::WriteLost) && self.common.writes.fetch_add(1, Ordering::Relaxed) % 20 == 19
     }
 
-    /// A row that was claimed.
+    /// Returns the row as claimed.
     pub(super) fn claimed(&self, mut task: Task, now: Timestamp) -> Task {
         if let (true, Job::Starting { spec, attempts, not_before, .. }) =
             (self.is(Bug::TakeoverStartsAnew), &task.job)
@@ -241,7 +241,7 @@ impl PlantedBug {
         task
     }
 
-    /// How long a claimed row is really leased.
+    /// Returns the real lease of a claimed row.
     pub(super) fn lease(&self, lease: Duration) -> Duration {
         match self.bug {
             Some(Bug::LeaseOfNoLength) => Duration::ZERO,
@@ -250,7 +250,7 @@ impl PlantedBug {
         }
     }
 
-    /// The groups that a process gets to watch.
+    /// Returns the groups that a process gets to watch.
     pub(super) fn groups(&self, holder: &Holder, mut held: Vec<Group>) -> Vec<Group> {
         if self.is(Bug::GroupNeverTakenOver) {
             let mut first = self.common.first_watchers.lock();
@@ -259,7 +259,7 @@ impl PlantedBug {
         held
     }
 
-    /// What is deleted beside what has expired.
+    /// Deletes rows beyond the expired ones.
     pub(super) async fn purge(&self, store: &dyn Store) {
         let Ok(now) = store.now().await else { return };
         let wrong: fn(&Task, Timestamp) -> bool = match self.bug {
@@ -276,7 +276,7 @@ impl PlantedBug {
         }
     }
 
-    /// What is done whenever a process looks for what is due next.
+    /// Runs whenever a process queries for the next due rows.
     pub(super) async fn between(&self, store: &dyn Store, served: &[Served]) {
         match self.bug {
             Some(Bug::PurgeInLeap) => {
@@ -300,7 +300,7 @@ impl PlantedBug {
         }
     }
 
-    /// Idempotency keys of tasks that have ended stand for nothing any more.
+    /// Frees the idempotency keys of ended tasks.
     async fn free_keys(&self, store: &dyn Store) {
         for task in all(store).await.iter().filter(|task| task.has_ended()) {
             self.raw("DELETE FROM once WHERE task = ?1", task.id.as_str());

@@ -1,4 +1,5 @@
-//! The points at which a process can be killed or frozen: before and after every touch of the store or the engine.
+//! The points at which a process can be killed or frozen: before and after every access to the store or an
+//! engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +17,7 @@ pub(super) struct Points {
     dead: AtomicBool,
     died_unasked: AtomicBool,
     frozen: AtomicBool,
-    /// Wakes who waits at a point, in the order in which they came: a `watch` channel would draw lots.
+    /// Wakes the waiters at a point in their order of arrival: a `watch` channel would pick a random order.
     thawed: Notify,
 }
 
@@ -38,18 +39,18 @@ impl Points {
         self.dies_at.store(self.passed.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
-    /// Kills the process, as nobody but itself would.
+    /// Kills the process as if it had crashed by itself.
     pub(super) fn die_unasked(&self) {
         self.died_unasked.store(true, Ordering::Relaxed);
         self.dead.store(true, Ordering::Relaxed);
     }
 
-    /// True if the process ended itself.
+    /// Reports whether the process ended itself.
     pub(super) fn died_unasked(&self) -> bool {
         self.died_unasked.load(Ordering::Relaxed)
     }
 
-    /// Stops the process at its next points, or lets it go on.
+    /// Freezes the process at its next points, or resumes it.
     pub(super) fn freeze(&self, frozen: bool) {
         self.frozen.store(frozen, Ordering::Relaxed);
         if !frozen {
@@ -57,12 +58,12 @@ impl Points {
         }
     }
 
-    /// True once the process has died.
+    /// Reports whether the process has died.
     pub(super) fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// Passes a point. A process that dies here never comes back; whoever runs it drops it.
+    /// Passes a point. A process that dies here never continues; its runner drops it.
     pub(super) async fn pass(&self) {
         let passed = self.passed.fetch_add(1, Ordering::Relaxed) + 1;
         if passed >= self.dies_at.load(Ordering::Relaxed) {
@@ -71,7 +72,7 @@ impl Points {
         if self.dead.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
-        // Other processes and other futures of this one get a turn at some points.
+        // Other processes and other futures of this one run at some points.
         if self.rng.one_in(3) {
             tokio::time::sleep(Duration::from_millis(1 + self.rng.below(20))).await;
         }

@@ -16,7 +16,7 @@ use super::plan::Plan;
 use super::{for_each, hold, knob, run};
 use crate::support::postgres::{schema, shared};
 
-/// How many seeds `tests/run` tries. A long run tries a thousandth of the seeds that it tries over SQLite.
+/// Number of seeds in `tests/run`. A long run tries a thousandth of the seeds that it tries over SQLite.
 const SEEDS: u64 = 4;
 
 /// Planted bugs of several kinds: of leases, groups, takeovers, keys, lost replies and stale reads.
@@ -29,7 +29,7 @@ const BUGS: [Bug; 6] = [
     Bug::OncePerProcess,
 ];
 
-/// How many seeds are tried for a planted bug that its own seed does not show.
+/// Number of seeds to try for a planted bug that its own seed misses.
 const TRIES: u64 = 40;
 
 /// The database of a world.
@@ -39,13 +39,13 @@ pub(super) enum Kind {
     Postgres,
 }
 
-/// The schema of one test thread. Its tables are made once and emptied for each world.
+/// The schema of one test thread. Its tables are created once and emptied for each world.
 pub(super) struct Database {
     schema: String,
     client: Client,
 }
 
-/// Drives the connections of all worlds.
+/// Returns the runtime that drives the connections of all worlds.
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -55,7 +55,7 @@ fn runtime() -> &'static Runtime {
 }
 
 impl Database {
-    /// The database of this thread's next world, without rows. `None` if its rows are in a file.
+    /// Returns the empty database of this thread's next world, or `None` if the world uses a file.
     pub(super) fn empty(kind: Kind) -> Option<Arc<Self>> {
         thread_local! {
             static DATABASE: OnceLock<Arc<Database>> = const { OnceLock::new() };
@@ -87,7 +87,7 @@ impl Database {
         });
     }
 
-    /// A store over it, by this clock, with connections of its own.
+    /// Opens a store over this database, with this clock and its own connections.
     pub(super) fn open(&self, clock: &Arc<dyn Clock>) -> Arc<dyn Store> {
         let place = shared().place(&self.schema).migrated_by_hand().with_connections(4);
         let call_time = Arc::new(CallTime::default());
@@ -99,7 +99,7 @@ impl Database {
     }
 }
 
-/// The world of a seed, over this database.
+/// Returns the plan of a seed, over this database.
 fn plan(seed: u64) -> Plan {
     Plan { kind: Kind::Postgres, ..Plan::of(seed) }
 }
@@ -112,12 +112,13 @@ fn seeds() -> std::ops::Range<u64> {
     first..first + count
 }
 
+/// The invariants of the simulation also hold over PostgreSQL.
 #[test]
-fn no_seed_breaks_a_promise_over_postgresql() {
+fn no_seed_breaks_a_promise_postgresql() {
     hold(seeds().collect::<Vec<_>>(), plan);
 }
 
-/// Both databases give the same answers in the same order, so a seed comes to the same rows over both.
+/// Both databases return the same results in the same order, so a seed ends with the same rows over both.
 #[test]
 fn postgresql_world_ends_like_sqlite() {
     for seed in 0..2 {

@@ -1,4 +1,5 @@
-//! What clients were promised, and the last snapshot of each row. The checks compare the two; this file must not.
+//! What clients were promised, and the last snapshot of each row. The checks compare the two; this file must
+//! not.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,22 +11,22 @@ use taskbridge_sdk::{Output, Timestamp};
 
 use super::calls::Planned;
 
-/// What a call must come to, if nobody cancels it.
+/// The expected outcome of a call without a cancel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// Success with this text.
     Text(String),
-    /// Success, and the output contains so many answers.
+    /// Success, and the output contains this number of answers.
     Answered(usize),
     /// The job fails.
     Failure,
     /// The engine forgets the job.
     Gone,
-    /// It runs until it is stopped.
+    /// The job runs until it is stopped.
     Endless,
-    /// It ignores cancels and runs until its deadline.
+    /// The job ignores cancels and runs until its deadline.
     Stubborn,
-    /// Every poll of it crashes the adapter.
+    /// Every poll of the job crashes the adapter.
     Poison,
     /// Nothing: another owner could read the task.
     Private,
@@ -45,13 +46,13 @@ pub(super) enum Ack {
     Confirmed,
 }
 
-/// A task id that a client received, and what must come of it.
+/// A task id that a client received, with the expected outcome.
 #[derive(Clone, Debug)]
 pub(super) struct Promise {
     pub(super) id: TaskId,
     pub(super) owner: Owner,
     pub(super) expected: Expected,
-    /// How long the job takes by itself.
+    /// The job's own duration.
     pub(super) takes: Duration,
     /// When the call was made, by the world's clock.
     pub(super) called_at: Timestamp,
@@ -71,7 +72,7 @@ pub(super) struct Promise {
 }
 
 impl Promise {
-    /// The task of a call, before any other request.
+    /// Creates the promise of a call, before any other request.
     pub(super) fn of(id: TaskId, planned: &Planned, called_at: Timestamp) -> Self {
         Self {
             id,
@@ -105,9 +106,9 @@ pub(super) struct Record {
     pub(super) promises: Vec<Promise>,
     /// The answers sent for each task, each with a unique number.
     pub(super) answers: HashMap<TaskId, Vec<(u64, Ack)>>,
-    /// Tasks whose result was delivered to a plain call, and when that was committed.
+    /// Tasks whose result was delivered to a plain call, and the time of that commit.
     pub(super) delivered: HashMap<TaskId, Timestamp>,
-    /// The last snapshot of each task, also after its row was deleted.
+    /// The last snapshot of each task, even after its row was deleted.
     pub(super) snapshots: HashMap<TaskId, Snapshot>,
     /// Deleted rows whose deletion was checked.
     pub(super) deleted: HashSet<TaskId>,
@@ -115,7 +116,7 @@ pub(super) struct Record {
     pub(super) present: HashSet<TaskId>,
 }
 
-/// Shared by all clients of a world.
+/// A record shared by all clients of a world.
 pub(super) type Shared = Arc<Mutex<Record>>;
 
 impl Record {
@@ -124,7 +125,7 @@ impl Record {
         self.promises.iter_mut().filter(|promise| promise.id == *id).for_each(note);
     }
 
-    /// A client read this.
+    /// Records what a client read.
     pub(super) fn read(&mut self, task: &Task) {
         self.with(&task.id, |promise| promise.ended = promise.ended.or(task.outcome()));
     }

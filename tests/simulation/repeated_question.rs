@@ -1,5 +1,5 @@
-//! A job asks twice under one question id, as the gates of some engines do. The second question is a new one, even if the
-//! first poll after the answer came within the adapter's list lag.
+//! A job asks twice under one question id, as the gates of some engines do. The second question is a new
+//! one, even if the first poll after the answer came within the adapter's list lag.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::node::LEASE;
 use super::place::{Place, call_with};
 
 #[tokio::test(start_paused = true)]
-async fn second_question_under_one_id_is_asked() {
+async fn question_with_reused_id_is_asked() {
     let place = Place::new();
     let node = place.start("one").await;
     let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
@@ -21,7 +21,7 @@ async fn second_question_under_one_id_is_asked() {
     let id = called.expect("the store is there").into_task().id;
     let mut keys = Vec::new();
     for _ in 0..2 {
-        // Polls are seconds apart, so that several come within the lag.
+        // Polls are seconds apart, so several come within the lag.
         tokio::time::sleep(LIST_LAG + LEASE).await;
         let task = place.row(&id).await;
         let asked = task.open_questions().next().unwrap_or_else(|| panic!("nothing is asked: {task:?}"));

@@ -1,4 +1,5 @@
-//! The one source of chance in a simulation: splitmix64, because a run must replay from its seed on any machine.
+//! The only source of randomness in a simulation: splitmix64, because a run must replay from its seed on any
+//! machine.
 
 use parking_lot::Mutex;
 use taskbridge::clock::Entropy;
@@ -8,7 +9,8 @@ pub(super) struct Rng(Mutex<u64>);
 
 impl Rng {
     pub(super) fn new(seed: u64) -> Self {
-        // Mixed, or else the streams of neighbours would be the same but for their first number.
+        // Mixed, because the streams of adjacent seeds would otherwise be equal except for their first
+        // number.
         Self(Mutex::new(mix(seed.wrapping_add(1))))
     }
 
@@ -18,12 +20,12 @@ impl Rng {
         mix(*state)
     }
 
-    /// A number below `n`.
+    /// Returns a number below `n`.
     pub(super) fn below(&self, n: u64) -> u64 {
         self.next() % n
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub(super) fn one_in(&self, n: u64) -> bool {
         self.below(n) == 0
     }

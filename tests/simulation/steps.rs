@@ -1,4 +1,4 @@
-//! What befalls a world, step by step: calls, kills, faults of the engines, of the store and of the clocks. It must not
+//! The steps of a world: calls, kills, and faults of the engines, the store and the clocks. It must not
 //! check anything.
 
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use super::world::{Machine, World};
 const HOUR: i64 = 3_600_000;
 
 impl World {
-    /// One thing happens, and then nothing for a while.
+    /// Runs one random step, and then waits for a while.
     pub(super) async fn step(&mut self) -> Result<(), String> {
         let at = self.any_machine();
         match self.rng.below(30) {
@@ -42,7 +42,7 @@ impl World {
         self.rng.below(self.machines.len() as u64) as usize
     }
 
-    /// What befalls replicas only.
+    /// Injects a random fault that only replicas have.
     pub(super) fn befall(&self) {
         let at = self.any_machine();
         let Machine { node, clock, store_faults, .. } = &self.machines[at];
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// A fault of the engine that has all of them.
+    /// Injects a fault into the engine that has all of them.
     fn inject(&self) {
         let within = |most: u64| Duration::from_secs(1 + self.rng.below(most));
         let fault = match self.rng.below(8) {
@@ -80,7 +80,7 @@ impl World {
         self.engines[0].sim.inject(operation, fault);
     }
 
-    /// Something befalls the engine that is worse than the simulated engine knows itself.
+    /// Injects a fault beyond those of the simulated engine.
     fn be_rough(&self, at: usize) {
         let faults = &self.engines[1].faults;
         let is_cut = &self.machines[at].is_cut;
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// A machine's config names other engines from now on; a process that runs reads it again.
+    /// Changes the engines in a machine's config; a running process reloads it.
     fn change_config(&mut self, at: usize) {
         let machine = &mut self.machines[at];
         for known in &mut machine.knows {
@@ -111,7 +111,7 @@ impl World {
         self.set_store_clock(choices[self.rng.below(6) as usize]);
     }
 
-    /// Nothing runs for longer than deadlines last, or an engine cannot be reached for as long.
+    /// Stops all processes, the engine or a connection to the store for longer than the deadlines.
     async fn be_away(&mut self, at: usize) -> Result<(), String> {
         let minutes = [20, 50, 200][self.rng.below(3) as usize];
         match self.rng.below(3) {
@@ -119,7 +119,7 @@ impl World {
             1 => self.machines.iter_mut().for_each(|machine| machine.node = None),
             _ => self.machines[at].store_faults.cut(&self.rng),
         }
-        // Looked at often enough to see each task before it is deleted.
+        // Checks often enough to see each task before it is deleted.
         for _ in 0..minutes / 5 {
             tokio::time::sleep(Duration::from_secs(300)).await;
             self.check_now().await?;

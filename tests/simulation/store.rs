@@ -1,5 +1,5 @@
-//! The real store with a point before and after every touch, behind what befalls the way to it. It notes which leases
-//! it gives, and asks [`PlantedBug`] how a planted bug would have it.
+//! The real store with a point before and after every access, behind the faults of its connection. It
+//! records the leases that it grants, and applies [`PlantedBug`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) struct PointedStore {
     pub(super) hints: HintPort,
 }
 
-/// The connections of one process: as few as can be, so that one that is kept is missed.
+/// Number of connections per process: the minimum, so that a leaked connection is noticed.
 pub(super) const CONNECTIONS: usize = 2;
 
 impl PointedStore {
@@ -53,8 +53,8 @@ impl PointedStore {
         }
     }
 
-    /// A read has a connection for as long as it takes, and is only done when it is polled again: whoever leaves it alone
-    /// keeps the connection from all others.
+    /// A read keeps its connection until it is polled to completion: an abandoned future blocks the
+    /// connection for all others.
     async fn before_read(&self) -> Result<SemaphorePermit<'_>> {
         let connection = self.connections.acquire().await.expect("nobody closes it");
         self.before().await;
@@ -62,7 +62,7 @@ impl PointedStore {
         Ok(connection)
     }
 
-    /// A write waits for a connection, and then goes on whether it is polled or not.
+    /// A write waits for a connection, and then completes whether it is polled or not.
     async fn before_write(&self) -> Result<()> {
         drop(self.connections.acquire().await.expect("nobody closes it"));
         self.before().await;
@@ -239,7 +239,7 @@ impl Groups for PointedStore {
         let real = if self.has(Bug::GroupWatchedTwice) { Duration::ZERO } else { lease };
         let held = self.inner.hold(holder, real, served).await.map(|held| self.planted.groups(holder, held));
         if let Ok(held) = &held {
-            // Engines that differ are watched independently of each other.
+            // Engines with different identities are watched independently of each other.
             let name =
                 |group: &Group| served.iter().find(|s| s.backend == group.backend).map(Served::lease_name);
             let named =
@@ -286,7 +286,7 @@ impl Groups for PointedStore {
     }
 }
 
-/// What receivers are owed is looked at from outside, in the end.
+/// The checks read pending notices from outside at the end.
 #[async_trait]
 impl Notices for PointedStore {
     async fn take_notices(

@@ -1,5 +1,5 @@
-//! Processes that are suspended, by their machine or by SIGSTOP, and go on with what they knew before. It must not test the
-//! hold after a leap of the store's clock: `leaps.rs` does.
+//! Tests of processes that are suspended, by their machine or by SIGSTOP, and continue with stale state.
+//! `leaps.rs` tests the pause of deletions after a leap of the store's clock, not this file.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use super::node::Node;
 use super::place::{Place, call_with};
 
 const DAY: i64 = 86_400_000;
-/// Less than the job takes, and than its `max_runtime`.
+/// Shorter than the job and than its `max_runtime`.
 const NAP: Duration = Duration::from_secs(20 * 60);
 
-/// Starts a job that takes so long, and returns its row once the engine has it.
+/// Starts a job of this duration, and returns its row once the engine has it.
 async fn started(place: &Place, node: &Node, delay_ms: u64) -> Task {
     let called = node.service.call(call_with(json!({ "delay_ms": delay_ms }))).await;
     let id = called.expect("the store is there").into_task().id;
@@ -30,8 +30,8 @@ async fn abandon(node: &Node, task: &Task) -> Task {
     abandoned.expect("the store is there").expect("the row is there")
 }
 
-/// The store's clock was three days ahead for longer than the hold, and is set right while the process is suspended. Found by
-/// seed 105790.
+/// The store's clock was three days ahead for longer than deletions pause, and is set right while the
+/// process is suspended. Found by seed 105790.
 #[tokio::test(start_paused = true)]
 async fn suspended_process_purges_by_store_clock() {
     let place = Place::new();
@@ -66,7 +66,7 @@ async fn suspended_commit_ends_when_written() {
     assert!(since_end < Duration::from_secs(10), "it ended {since_end:?} ago");
 }
 
-/// The process has not read the store's clock since that was set.
+/// The process has not read the store's clock since it was set.
 #[tokio::test(start_paused = true)]
 async fn commit_after_leap_uses_store_clock() {
     for leap in [DAY, -DAY] {

@@ -1,5 +1,5 @@
-//! A world of one seed: its processes, engines and clocks, and the phases of a run. The steps are in `steps`, the checks in
-//! `checks` and `ends`.
+//! A world of one seed: its processes, engines and clocks, and the phases of a run. The steps are in
+//! `steps`, the checks in `checks` and `ends`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,14 +33,15 @@ use super::rng::Rng;
 use super::store::{CONNECTIONS, PointedStore};
 use super::store_faults::StoreFaults;
 
-/// Minutes without a fault after which every cancelled job has stopped. Longer than the longest pause that an engine may
-/// ask for by `Retry-After` (seed 585124).
+/// Minutes without a fault after which every cancelled job has stopped. Longer than the longest delay that
+/// an engine may request by `Retry-After` (seed 585124).
 const QUIET: u64 = 17;
 const QUIET_FOR: Duration = Duration::from_secs(QUIET * 60);
-/// The longest that a world may take to come to rest, in minutes: longer than any deadline, and than what delays it.
+/// Time limit for a world to come to rest, in minutes: longer than any deadline with its delays.
 const REST: u64 = 150;
 
-/// A file without rows. Every world begins with one, and to make its tables takes longer than to copy it.
+/// Returns a database file without rows. Every world starts with a copy, which is faster than creating the
+/// tables.
 fn empty_store() -> &'static [u8] {
     static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
     EMPTY.get_or_init(|| {
@@ -51,7 +52,7 @@ fn empty_store() -> &'static [u8] {
     })
 }
 
-/// A store over the database, or over the file if there is none, by this clock.
+/// Opens a store with this clock, over the database, or over the file if there is none.
 fn open(file: &Path, database: Option<&Database>, clock: &Arc<dyn Clock>) -> Arc<dyn Store> {
     if let Some(database) = database {
         return database.open(clock);
@@ -65,9 +66,9 @@ pub(super) struct World {
     pub(super) plan: Plan,
     pub(super) rng: Arc<Rng>,
     pub(super) engines: Vec<Engine>,
-    /// What the second machine is connected to under the name of another's engine.
+    /// The engine to which the second machine is connected under the name of another engine.
     pub(super) foreign: Option<Engine>,
-    /// The clock that nobody sets.
+    /// The world's clock, which is never set.
     pub(super) clock: Arc<dyn Clock>,
     pub(super) store_clock: Arc<SettableClock>,
     file: PathBuf,
@@ -80,24 +81,24 @@ pub(super) struct World {
     bus: Arc<HintBus>,
     pub(super) record: Shared,
     pub(super) calls: u32,
-    /// When the store's clock was last set, by the clock that nobody sets.
+    /// When the store's clock was last set, by the world's clock.
     pub(super) stepped_at: Option<Timestamp>,
     /// When a process was last started.
     pub(super) last_born_at: Timestamp,
-    /// When the rows were last looked at, by both clocks.
+    /// When the rows were last read, by both clocks.
     pub(super) looked_at: (Timestamp, Timestamp),
-    /// A look at the rows from outside of all processes.
+    /// A store for reading the rows from outside of all processes.
     pub(super) outside: Arc<dyn Store>,
 }
 
-/// Where a process runs.
+/// The machine of a process.
 pub(super) struct Machine {
     pub(super) node: Option<Node>,
     pub(super) clock: Arc<SettableClock>,
     pub(super) store_faults: Arc<StoreFaults>,
-    /// Its ways to the engines.
+    /// Which of its connections to the engines are cut.
     pub(super) is_cut: [Arc<AtomicBool>; 3],
-    /// The engines that its config names.
+    /// The engines in its config.
     pub(super) knows: [bool; 3],
 }
 
@@ -147,8 +148,8 @@ impl World {
         }
     }
 
-    /// Lives through it, and returns what it came to. `Err` tells the first breach, and what happened to the task that it
-    /// names.
+    /// Runs the world and returns its final state. `Err` contains the first breach and the history of the
+    /// tasks that it names.
     pub(super) async fn run(mut self) -> Result<String, String> {
         match self.live().await {
             Err(breach) => Err(self.with_history(breach).await),
@@ -176,7 +177,7 @@ impl World {
         self.come_to_rest().await
     }
 
-    /// No more faults, but that one engine hangs.
+    /// Ends all faults, except that one engine hangs.
     async fn clear_up(&mut self) {
         self.set_store_clock(0);
         self.engines[0].sim.set_outage(false);
@@ -194,7 +195,7 @@ impl World {
         }
     }
 
-    /// While one engine hangs, another gets its jobs as quickly as ever.
+    /// Checks that jobs of another engine start without delay while one engine hangs.
     async fn calm_engine_is_quick(&mut self) -> Result<(), String> {
         tokio::time::sleep(Duration::from_secs(120)).await;
         self.bury()?;
@@ -217,7 +218,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything that was promised must come true.
+    /// Waits until every task is at rest, and checks that every promise is kept.
     async fn come_to_rest(&mut self) -> Result<String, String> {
         for minute in 0..REST {
             tokio::time::sleep(Duration::from_secs(60)).await;
@@ -239,7 +240,7 @@ impl World {
         Err(format!("a task did not come to rest in {REST} minutes: {stuck:?}"))
     }
 
-    /// Nothing is owed any more, and nobody asks any engine about any job.
+    /// Checks that no work is pending and no job is polled any more.
     async fn rest(&mut self) -> Result<String, String> {
         tokio::time::sleep(Duration::from_secs(60)).await;
         let looks = |world: &Self| world.engines.iter().map(|engine| engine.faults.looks()).sum::<u64>();
@@ -257,7 +258,7 @@ impl World {
         Ok(format!("{seen:?} {:?}", record.promises))
     }
 
-    /// Starts a process where there is none.
+    /// Starts a process on this machine if there is none.
     pub(super) async fn start_node(&mut self, at: usize) {
         if self.machines[at].node.is_some() {
             return;
@@ -307,12 +308,12 @@ impl World {
         self.last_born_at = self.clock.now();
     }
 
-    /// The process there, if it serves clients.
+    /// Returns the process of this machine if it serves clients.
     pub(super) fn serving(&self, at: usize) -> Option<&Node> {
         self.machines[at].node.as_ref().filter(|node| !node.is_stopping())
     }
 
-    /// Removes processes that have ended. `Err` if one did although nobody ended it.
+    /// Removes processes that have ended. Fails if one ended by itself.
     fn bury(&mut self) -> Result<(), String> {
         for machine in &mut self.machines {
             if machine.node.as_ref().is_some_and(Node::has_fallen) {
@@ -329,7 +330,7 @@ impl World {
         }
     }
 
-    /// Sets the store's clock to so much more than the right time.
+    /// Sets the store's clock to this offset from the right time.
     pub(super) fn set_store_clock(&mut self, ahead_ms: i64) {
         let before = self.store_clock.now();
         self.store_clock.set(ahead_ms);
@@ -340,15 +341,15 @@ impl World {
     }
 }
 
-/// True if the job was found after its task had ended as uncertain. A question of it is asked to nobody, so that it can wait until
-/// `max_runtime`, longer than a world lives.
+/// Reports whether the job was found after its task had ended as uncertain. Its question reaches no client,
+/// so it can wait until `max_runtime`, longer than a world lives.
 fn asks_in_vain(task: &Task) -> bool {
     let is_uncertain =
         task.has_ended() && task.status_message().is_some_and(|message| message.contains("uncertain"));
     is_uncertain && matches!(task.job, Job::Open { .. }) && task.cancel.is_none()
 }
 
-/// Names a task in a breach.
+/// Returns the name of a task in a breach.
 pub(super) fn name(id: &TaskId) -> String {
     format!("task {id:?}")
 }

@@ -1,5 +1,5 @@
-//! A real Slurm cluster for tests, run by `serve.py` beside this file. `tests/run --only packages` installs what it is made of.
-//! It must not know the adapter: the crates that include this file connect it.
+//! A real Slurm cluster for tests, run by `serve.py` next to this file. `tests/run --only packages` installs
+//! its packages. It must not know the adapter: the crates that include this file connect it.
 
 #![allow(dead_code, reason = "more than one crate includes this file, and each uses a part of it")]
 
@@ -14,54 +14,57 @@ use std::sync::{Mutex, OnceLock};
 
 use serde_json::Value;
 
-/// A cluster that runs. Everything of it stops when the input that is held here ends, with this process at the latest.
+/// A running cluster. All of it stops when the input that this value owns is closed, at the latest at the
+/// end of this process.
 pub(crate) struct Cluster {
-    /// Where all of it lies. Tests may keep files of their own in its `work`.
+    /// The folder of the cluster. Tests may keep their own files in its `work`.
     pub(crate) folder: PathBuf,
-    /// Who submits.
+    /// The user who submits jobs.
     pub(crate) user: String,
     told: Value,
     keeper: Mutex<Keeper>,
 }
 
 struct Keeper {
-    /// `None` once it is to end.
+    /// `None` once the cluster has to stop.
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     process: Child,
 }
 
-/// How slurmrestd is reached.
+/// The endpoints of slurmrestd.
 #[derive(Clone)]
 pub(crate) struct Rest {
-    /// By this socket, as whoever runs the tests.
+    /// The socket, for the user who runs the tests.
     pub(crate) socket: PathBuf,
-    /// By this address, with the token.
+    /// The address, which requires the token.
     pub(crate) address: String,
     pub(crate) token: String,
 }
 
 impl Cluster {
-    /// The one with accounting and slurmrestd that all tests of a binary share. Nobody may stop a part of it.
+    /// Returns the cluster with accounting and slurmrestd that all tests of a binary share. Tests must not
+    /// stop parts of it.
     pub(crate) fn shared() -> &'static Cluster {
         static CLUSTER: OnceLock<Cluster> = OnceLock::new();
         CLUSTER.get_or_init(|| Cluster::start(&["--accounting", "--rest", "--cpus", "200"]))
     }
 
-    /// The one without any accounting that all tests of a binary share. Nobody may stop a part of it.
+    /// Returns the cluster without any accounting that all tests of a binary share. Tests must not stop
+    /// parts of it.
     pub(crate) fn without_accounting() -> &'static Cluster {
         static CLUSTER: OnceLock<Cluster> = OnceLock::new();
         CLUSTER.get_or_init(|| Cluster::start(&["--rest", "--cpus", "200"]))
     }
 
-    /// One of the caller's own; `serve.py --help` has the options.
+    /// Starts a cluster for one caller; `serve.py --help` lists the options.
     pub(crate) fn start(options: &[&str]) -> Self {
         let serve = Path::new(file!()).with_file_name("serve.py");
-        // The path of this file is relative to the workspace, in which there may be a package in a folder of its own.
+        // The path of this file is relative to the workspace, which may contain a package in a subfolder.
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|root| root.join(&serve).exists());
         let mut command = Command::new("python3");
         command.arg("-B").arg(root.expect("the tests run in the tree that they were built in").join(serve));
-        // Out of the way of a signal that is meant for the tests.
+        // Shields the process from signals that are sent to the tests' process group.
         command.args(options).process_group(0);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (orders, answers) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
@@ -73,7 +76,8 @@ impl Cluster {
         Self { folder: text("folder").into(), user: text("user"), told, keeper: Mutex::new(keeper) }
     }
 
-    /// Does something to one of its servers: `kill slurmctld`, `stop`, `start`, `freeze`, `thaw`.
+    /// Sends a command for one of the cluster's servers: `kill slurmctld`, `stop`, `start`, `freeze`,
+    /// `thaw`.
     pub(crate) fn order(&self, order: &str) {
         let mut keeper = self.keeper.lock().unwrap();
         writeln!(keeper.orders.as_mut().unwrap(), "{order}").unwrap();
@@ -81,19 +85,19 @@ impl Cluster {
         assert_eq!(said, "ok", "{order}");
     }
 
-    /// How its slurmrestd is reached, if it has one.
+    /// Returns the endpoints of slurmrestd, which the cluster must have.
     pub(crate) fn rest(&self) -> Rest {
         let text =
             |name: &str| self.told["rest"][name].as_str().expect("it was started with --rest").to_owned();
         Rest { socket: text("socket").into(), address: text("address"), token: text("token") }
     }
 
-    /// Its config, for `SLURM_CONF`.
+    /// Returns the path of the cluster's config, for `SLURM_CONF`.
     pub(crate) fn conf(&self) -> PathBuf {
         self.folder.join("slurm.conf")
     }
 
-    /// Slurm's commands in a folder of their own, where this caller alone plants faults and counts.
+    /// Creates a folder with Slurm's commands, in which only this caller injects faults and counts calls.
     pub(crate) fn commands(&self) -> Commands {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let folder = self.folder.join(format!("commands-{}", MADE.fetch_add(1, Ordering::Relaxed)));
@@ -111,7 +115,7 @@ impl Cluster {
         Commands { folder }
     }
 
-    /// What one of Slurm's own commands says, past all that is planted. It must succeed.
+    /// Runs one of Slurm's own commands without injected faults, and returns its stdout. It must succeed.
     pub(crate) fn run(&self, name: &str, arguments: &[&str]) -> String {
         let done = self.try_run(name, arguments);
         let said = String::from_utf8_lossy(&done.stderr);
@@ -119,7 +123,7 @@ impl Cluster {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    /// The same, where it may fail.
+    /// Does the same for a command that may fail.
     pub(crate) fn try_run(&self, name: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new(name);
         command.args(arguments).env("SLURM_CONF", self.conf()).stdin(Stdio::null());
@@ -139,31 +143,31 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let keeper = self.keeper.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         drop(keeper.orders.take());
-        // It clears up before it ends.
+        // The process cleans up before it ends.
         let _ = keeper.process.wait();
     }
 }
 
-/// An empty file to which the commands of every user can write.
+/// Creates an empty file that the commands of every user can write to.
 fn empty(path: &Path) {
     fs::write(path, "").unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
 }
 
-/// What a call of one of Slurm's commands does instead of what it should (`tests/slurm/command`).
+/// What a call of one of Slurm's commands does instead of its job (`tests/slurm/command`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault<'a> {
-    /// It is done, and the reply is lost.
+    /// The command runs, and its reply is lost.
     Lost,
-    /// It is not done, with these words on standard error.
+    /// The command does not run, and prints this text on stderr.
     Refused(&'a str),
-    /// It is not done, and these words are on standard output.
+    /// The command does not run, and prints this text on stdout.
     Says(&'a str),
-    /// It is not done, without end.
+    /// The command does not run and never ends.
     Hangs,
-    /// It is done, and never says so.
+    /// The command runs and never ends.
     HangsAfter,
-    /// It takes five seconds longer.
+    /// The command takes five seconds longer.
     Slow,
 }
 
@@ -186,29 +190,29 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// Where `sbatch` and the others lie. They know their cluster by themselves.
+    /// Returns the folder of `sbatch` and the other commands, which are configured for this cluster.
     pub(crate) fn bin(&self) -> PathBuf {
         self.folder.join("bin")
     }
 
-    /// Has the next call of this command that finds no earlier fault go wrong.
+    /// Injects a fault into the next call of this command that gets no earlier fault.
     pub(crate) fn fault(&self, command: &str, fault: Fault<'_>) {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let at = MADE.fetch_add(1, Ordering::Relaxed);
         self.plant(&format!("{command}.{at:06}"), fault);
     }
 
-    /// Has every call of this command go wrong until it is mended.
+    /// Injects a fault into every call of this command until `mend`.
     pub(crate) fn always(&self, command: &str, fault: Fault<'_>) {
         self.plant(&format!("{command}.always"), fault);
     }
 
-    /// Takes away what `always` planted.
+    /// Removes the fault that `always` injected.
     pub(crate) fn mend(&self, command: &str) {
         fs::remove_file(self.folder.join("faults").join(format!("{command}.always"))).unwrap();
     }
 
-    /// A fault is there as a whole or not at all.
+    /// Writes a fault file atomically.
     fn plant(&self, name: &str, fault: Fault<'_>) {
         let folder = self.folder.join("faults");
         let unseen = folder.join(format!("new-{name}"));
@@ -216,7 +220,7 @@ impl Commands {
         fs::rename(unseen, folder.join(name)).unwrap();
     }
 
-    /// The calls since this was last asked: each the command's name and what it was given.
+    /// Returns the calls since the last request: for each, the command's name and its arguments.
     pub(crate) fn calls(&self) -> Vec<Vec<String>> {
         let (calls, taken) = (self.folder.join("calls"), self.folder.join("calls.taken"));
         fs::rename(&calls, &taken).unwrap();
@@ -226,7 +230,7 @@ impl Commands {
         text.split('\u{1e}').skip(1).map(words).collect()
     }
 
-    /// How often this command was called since `calls` was last asked.
+    /// Returns how often this command was called since the last request for calls.
     pub(crate) fn count(&self, command: &str) -> usize {
         self.calls().iter().filter(|call| call[0] == command).count()
     }

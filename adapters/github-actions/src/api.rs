@@ -1,5 +1,5 @@
-//! The calls of GitHub: each is made once and within its limits, and what has not changed is not sent again. It must not
-//! decide what they mean for a job.
+//! Calls of GitHub: one request each, within the rate limits, and conditional if the response is cached. It
+//! must not decide what a response means for a job.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use crate::failure::{Failure, Repeat, unclear};
 use crate::kept::Kept;
 use crate::persons::Hand;
 
-/// The longest answer that is read. A page of a hundred runs is about a megabyte.
+/// Maximum size of a response. A page of a hundred runs has about a megabyte.
 const LONGEST: usize = 16 * 1024 * 1024;
-/// The most redirects of one call that are followed.
+/// Maximum number of redirects followed per call.
 const REDIRECTS: usize = 3;
 
-/// What a call gave.
+/// Result of a call.
 pub(crate) type Answer<T> = std::result::Result<T, Failure>;
 
-/// GitHub, as this adapter calls it.
+/// Client of the GitHub API.
 pub(crate) struct Api {
     /// The backend's own credential.
     pub(crate) own: Hand,
@@ -34,13 +34,13 @@ pub(crate) struct Api {
     kept: Kept,
 }
 
-/// What is sent.
+/// Request to send.
 enum Ask<'a> {
     Get(Option<HeaderMap>),
     Post(Option<&'a Value>),
 }
 
-/// An answer as it came.
+/// Unparsed response.
 struct Raw {
     status: u16,
     headers: HeaderMap,
@@ -52,12 +52,13 @@ impl Api {
         Self { own: Hand::new(crab), base, call_timeout, kept: Kept::default() }
     }
 
-    /// What lies at a path. It is asked for under the tag that it had, and not sent again if it has not changed.
+    /// Reads a path. The request is conditional on the cached ETag, so that GitHub does not send unchanged
+    /// data again.
     pub(crate) async fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> Answer<T> {
         self.get_within(Duration::ZERO, what, path).await
     }
 
-    /// The same; what GitHub has said within this time is not asked for again.
+    /// Reads a path, or returns the cached response if it is not older than `age`.
     pub(crate) async fn get_within<T: DeserializeOwned>(
         &self,
         age: Duration,
@@ -71,7 +72,7 @@ impl Api {
         parsed(what, Repeat::Safe, &body)
     }
 
-    /// What lies at a path now, with the headers of the answer.
+    /// Reads a path without the cache. Also returns the headers of the response.
     pub(crate) async fn get_anew<T: DeserializeOwned>(
         &self,
         by: &Hand,
@@ -99,14 +100,14 @@ impl Api {
             }
             304 => self.kept.confirmed(path).ok_or_else(|| Failure {
                 status: None,
-                // It was forgotten between the question and the answer.
+                // The response was evicted from the cache during the request.
                 error: Error::unavailable(format!("{what}: the answer before was forgotten meanwhile")),
             }),
             _ => Err(refusal(&self.own, what, Repeat::Safe, &answer)),
         }
     }
 
-    /// Asks as somebody for something to be done; what GitHub says to it, and with which status.
+    /// Sends a POST with a credential. Returns the status and the body of the response.
     pub(crate) async fn post(
         &self,
         by: &Hand,
@@ -122,7 +123,7 @@ impl Api {
         }
     }
 
-    /// Where a log or an artifact can be fetched without credentials, for a moment.
+    /// Returns the short-lived URL of a log or an artifact, which needs no credentials.
     pub(crate) async fn link(&self, what: &str, path: &str) -> Answer<String> {
         let answer = self.call(&self.own, what, Repeat::Safe, path, Ask::Get(None)).await?;
         let link = answer.headers.get(LOCATION).and_then(|link| link.to_str().ok());
@@ -136,7 +137,7 @@ impl Api {
         }
     }
 
-    /// Makes a call, and follows it to where a repository has moved within this GitHub.
+    /// Sends a request, and follows redirects to a moved repository within this GitHub.
     async fn call(&self, by: &Hand, what: &str, repeat: Repeat, path: &str, ask: Ask<'_>) -> Answer<Raw> {
         by.limits.check().map_err(|error| Failure { status: None, error })?;
         let exchange = async {
@@ -149,7 +150,7 @@ impl Api {
                     None => return Ok(raw),
                 }
             }
-            // Each of them has done nothing but name the next.
+            // The redirects had no effect but to name the next one.
             let error = Error::config(format!("{what}: GitHub redirects this more than {REDIRECTS} times"));
             Err(Failure { status: None, error })
         };
@@ -170,8 +171,8 @@ impl Api {
     }
 }
 
-/// Where an answer says that a repository, and all that belongs to it, is now, if that is within the same API: a path. Links to
-/// logs and artifacts lead elsewhere.
+/// Returns the new path of a moved repository, or of anything in it, if it is within the same API. Links to
+/// logs and artifacts lead elsewhere and return `None`.
 fn moved(base: &Url, answer: &Raw, ask: &Ask<'_>) -> Option<String> {
     let keeps_method = matches!(answer.status, 307 | 308);
     let may_follow = match ask {
@@ -194,7 +195,7 @@ fn refusal(by: &Hand, what: &str, repeat: Repeat, answer: &Raw) -> Failure {
     failure
 }
 
-/// An answer, understood.
+/// Parses a response.
 pub(crate) fn parsed<T: DeserializeOwned>(what: &str, repeat: Repeat, body: &[u8]) -> Answer<T> {
     serde_json::from_slice(body).map_err(|e| Failure {
         status: None,

@@ -1,4 +1,5 @@
-//! What is in an artifact: GitHub keeps each as a zip. Entries are found by their names within it and never touch a disk.
+//! Contents of an artifact, which GitHub keeps as a zip file. Entries are found by their names in the archive
+//! and are never written to disk.
 
 use std::borrow::Cow;
 use std::io::{Cursor, Read as _};
@@ -7,7 +8,7 @@ use taskbridge_sdk::{Error, Result};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// The most entries of an artifact that a result names.
+/// Maximum number of entries per artifact in a result.
 const MOST_NAMED: usize = 50;
 
 pub(crate) struct Archive {
@@ -20,7 +21,7 @@ impl Archive {
         zip.map(|zip| Self { zip }).map_err(|e| Error::rejected(format!("the artifact is no zip: {e}")))
     }
 
-    /// The names of the files in it and their sizes, those left out that no address could hold.
+    /// Returns the names and sizes of its files. Omits names that a resource address cannot contain.
     pub(crate) fn files(&mut self) -> Vec<(String, u64)> {
         let mut files = Vec::new();
         for at in 0..self.zip.len() {
@@ -35,7 +36,7 @@ impl Archive {
         files
     }
 
-    /// A file whole, if there is one of that name.
+    /// Reads a whole file. `None` if there is no file of that name.
     pub(crate) fn read(&mut self, name: &str, max_bytes: u64) -> Result<Option<Vec<u8>>> {
         let entry = match self.zip.by_name(name) {
             Ok(entry) if entry.is_file() => entry,
@@ -44,7 +45,7 @@ impl Archive {
         };
         let size = entry.size();
         let mut bytes = Vec::new();
-        // What an archive says of a size need not be true.
+        // The size in the archive may be false.
         let read = entry.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|e| Error::rejected(format!("the file in the artifact is damaged: {e}")))?;
         if size > max_bytes || bytes.len() as u64 > max_bytes {
@@ -86,8 +87,9 @@ mod tests {
         assert!(Archive::open(b"no zip".to_vec()).is_err());
     }
 
+    /// A file that would unpack to more than the limit is rejected.
     #[test]
-    fn what_unpacks_to_more_than_allowed_is_not_unpacked() {
+    fn oversized_archive_entry_is_not_unpacked() {
         let zeros = vec![0; 4 * 1024 * 1024];
         let error = archive(&[("bomb", &zeros)]).read("bomb", 1000).unwrap_err();
         assert!(error.to_string().contains("has 4194304 bytes"), "{error}");

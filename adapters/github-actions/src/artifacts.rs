@@ -1,5 +1,5 @@
-//! The artifacts of a run. `report.zip` is the artifact `report` as GitHub keeps it, and `report/x.json` is the file `x.json`
-//! in it. One that was uploaded without an archive is a file of its own name.
+//! Artifacts of a run. `report.zip` is the artifact `report` as GitHub keeps it, and `report/x.json` is the
+//! file `x.json` in it. An artifact that was uploaded without an archive is a file of its own name.
 
 use std::collections::HashMap;
 
@@ -14,35 +14,36 @@ use crate::handle::Place;
 use crate::links::Body;
 use crate::wire::{self, moment};
 
-/// The artifact by which a workflow hands back data, and the same without an archive.
+/// Artifact with which a workflow returns data, and its name without an archive.
 const OUTPUT: [&str; 2] = ["taskbridge-output", "taskbridge-output.json"];
-/// The largest artifact of which a single file is read: it must be fetched whole.
+/// Maximum size of an artifact from which a single file is read, because it must be fetched whole.
 const LARGEST: u64 = 64 * 1024 * 1024;
-/// The largest artifact that is opened at the end of a run, to name its files.
+/// Maximum size of an artifact that is opened at the end of a run, to list its files.
 const LARGEST_NAMED: u64 = 1024 * 1024;
-/// How many of them.
+/// Maximum number of artifacts that are opened for this.
 const MOST_NAMED: usize = 5;
-/// The most artifacts with names of files of which it is asked whether they are archives.
+/// Maximum number of artifacts with names of files that are checked for being archives.
 const MOST_ASKED: usize = 10;
-/// The most pages of artifacts that are read.
+/// Maximum number of pages of artifacts.
 const MOST_PAGES: usize = 5;
 
-/// What a run left.
+/// Artifacts and data of a run.
 #[derive(Default)]
 pub(crate) struct Left {
     pub(crate) artifacts: Vec<Artifact>,
-    /// What it handed back as data.
+    /// Data that the run returned.
     pub(crate) output: Option<serde_json::Value>,
 }
 
-/// An artifact as it was fetched.
+/// Fetched artifact.
 enum Held {
     Zip(Archive),
     File(Vec<u8>),
 }
 
 impl Actions {
-    /// The artifacts of a run: of several under one name the newest that a later attempt did not make.
+    /// Returns the artifacts of a run. Of several with one name, returns the newest that no later attempt
+    /// made.
     async fn kept(&self, place: &Place) -> Result<Vec<wire::Artifact>> {
         let mut all: Vec<wire::Artifact> = Vec::new();
         for page in 1..=MOST_PAGES {
@@ -70,7 +71,7 @@ impl Actions {
         Ok(newest(all))
     }
 
-    /// When the attempt after this one began, if there is one.
+    /// Returns the start time of the next attempt, if there is one.
     async fn next_attempt(&self, place: &Place) -> Result<Option<Timestamp>> {
         let next = Place { attempt: place.attempt + 1, ..place.clone() };
         match self.api.get::<wire::Run>("the next attempt", &next.attempt_path()).await {
@@ -80,7 +81,7 @@ impl Actions {
         }
     }
 
-    /// What a run that has ended left since a moment, by name.
+    /// Returns the artifacts and data that an ended run left since `since`.
     pub(crate) async fn left(
         &self,
         place: &Place,
@@ -124,21 +125,21 @@ impl Actions {
         Ok(left)
     }
 
-    /// A small artifact, fetched whole; `None` if it cannot be opened, or has expired meanwhile.
+    /// Fetches a small artifact. `None` if it cannot be opened, or has expired in the meantime.
     async fn held(&self, place: &Place, artifact: &wire::Artifact) -> Result<Option<Held>> {
         let Some(body) = self.fetch(place, artifact).await? else { return Ok(None) };
         let is_zip = body.is_zip();
-        // One that is larger than GitHub says is an artifact like any other.
+        // An artifact that is larger than GitHub reports is listed without its files.
         let Some(bytes) = body.all(LARGEST_NAMED).await? else { return Ok(None) };
         Ok(if is_zip { Archive::open(bytes).ok().map(Held::Zip) } else { Some(Held::File(bytes)) })
     }
 
-    /// True if an artifact was uploaded without an archive. What it holds is not fetched.
+    /// Returns true if an artifact was uploaded without an archive. Does not fetch its content.
     async fn is_file(&self, place: &Place, artifact: &wire::Artifact) -> Result<bool> {
         Ok(self.fetch(place, artifact).await?.is_some_and(|body| !body.is_zip()))
     }
 
-    /// What an artifact holds, as it comes; `None` if it has expired meanwhile.
+    /// Opens the content of an artifact as a stream. `None` if it has expired in the meantime.
     async fn fetch(&self, place: &Place, artifact: &wire::Artifact) -> Result<Option<Body>> {
         if artifact.expired {
             return Ok(None);
@@ -152,12 +153,12 @@ impl Actions {
     }
 }
 
-/// When an artifact was made.
+/// Returns the creation time of an artifact.
 fn made(artifact: &wire::Artifact) -> Option<Timestamp> {
     moment(artifact.created_at.as_deref())
 }
 
-/// Of several artifacts under one name the newest, in the place of the first.
+/// Keeps only the newest artifact of each name, at the position of the first.
 fn newest(all: Vec<wire::Artifact>) -> Vec<wire::Artifact> {
     let mut kept: Vec<wire::Artifact> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -176,21 +177,21 @@ fn newest(all: Vec<wire::Artifact>) -> Vec<wire::Artifact> {
     kept
 }
 
-/// The data that a workflow hands back: the first JSON file of an artifact, or the artifact itself.
+/// Returns the data that a workflow returns: the first JSON file of an archive, or the file itself.
 fn data_in(held: Held) -> Option<serde_json::Value> {
     let bytes = match held {
         Held::File(bytes) => bytes,
         Held::Zip(mut archive) => {
             let files = archive.files();
             let (name, _) = files.iter().find(|(name, _)| name.ends_with(".json"))?;
-            // One that is too large is an artifact like any other.
+            // If the file is too large, the artifact contains no data.
             archive.read(name, LARGEST_NAMED).ok()??
         }
     };
     serde_json::from_slice(&bytes).ok()
 }
 
-/// An artifact as GitHub archives it.
+/// Describes an artifact as an archive.
 fn archived(artifact: &wire::Artifact) -> Artifact {
     let suffix = if artifact.name.ends_with(".zip") { "" } else { ".zip" };
     Artifact {
@@ -200,7 +201,7 @@ fn archived(artifact: &wire::Artifact) -> Artifact {
     }
 }
 
-/// An artifact that is a file.
+/// Describes an artifact as a plain file.
 fn plain(artifact: &wire::Artifact) -> Artifact {
     Artifact {
         name: artifact.name.clone(),
@@ -233,7 +234,7 @@ impl Artifacts for Actions {
         }
         let Some(body) = self.fetch(&place, artifact).await? else { return Ok(None) };
         let is_zip = body.is_zip();
-        // An archive is offered under a name that says so, and no file has files in it.
+        // An archive is offered only under a name with `.zip`, and a plain file contains no files.
         if (is_zip && entry.is_none() && !wanted.ends_with(".zip")) || (!is_zip && entry.is_some()) {
             return Ok(None);
         }

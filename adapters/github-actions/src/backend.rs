@@ -1,4 +1,4 @@
-//! The connected backend: what the server calls. All that it keeps about runs may be lost.
+//! Connected backend that the server calls. All that it keeps about runs may be lost.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -24,57 +24,57 @@ use crate::lists::Lists;
 use crate::persons::Persons;
 use crate::progress::Watch;
 
-/// How long a run that was dispatched may be unknown to reads of GitHub.
+/// How long a dispatched run may be unknown to reads of GitHub.
 const START_LAG: Duration = Duration::from_secs(60);
 
-/// The most runs of which is known that they are looked at here.
+/// Maximum number of runs that are recorded as polled here.
 const MOST_LOOKED_AT: usize = 100_000;
 
 /// GitHub Actions as a backend.
 pub(crate) struct Actions {
-    /// The backend's name in the config.
+    /// Name of the backend in the config.
     pub(crate) name: String,
     pub(crate) api: Api,
-    /// The address of GitHub's web pages.
+    /// Address of GitHub's web pages.
     pub(crate) web: String,
-    /// `None` if all is done with the backend's own credential.
+    /// `None` if all calls use the backend's own credential.
     pub(crate) persons: Option<Persons>,
     pub(crate) credential: Credential,
     pub(crate) webhook_secret: Option<Secret>,
     pub(crate) links: Links,
     pub(crate) lists: Lists,
     pub(crate) watch: Watch,
-    /// The repository of targets that name none.
+    /// Repository for targets that name none.
     pub(crate) repository: Option<String>,
     identity: Identity,
-    /// What is offered as tools.
+    /// Filter of discovery.
     pub(crate) wanted: Discover,
     pub(crate) call_timeout: Duration,
-    /// How long the server waits for a look.
+    /// How long the server waits for a poll.
     pub(crate) call_limit: Duration,
     force_cancel_after: Duration,
-    /// True once this GitHub has refused to say which run a dispatch made.
+    /// True once this GitHub refused to return the run id of a dispatch.
     pub(crate) keeps_run_details: AtomicBool,
-    /// How long the runs of a group usually take, in words.
+    /// Text about the usual duration of the runs of a group.
     pub(crate) usual: Mutex<HashMap<GroupKey, String>>,
-    /// When what starts of a workflow need was read for its group.
+    /// When the data that starts of a workflow need was read for its group.
     pub(crate) read: Mutex<HashMap<GroupKey, Instant>>,
-    /// The jobs of each run that this process looks at.
+    /// Jobs of each run that this process polls.
     looked_at: Mutex<HashMap<u64, Vec<JobHandle>>>,
-    /// The runs that this process asked to be cancelled, when, and on whose behalf.
+    /// Runs whose cancellation this process requested, with the time and the person.
     cancelled: Mutex<HashMap<u64, (Instant, Option<OnBehalfOf>)>>,
-    /// Ends of attempts of runs that are not reported yet, because parts of them could not be read.
+    /// Ends of attempts that are not reported yet, because parts of them could not be read.
     pub(crate) unread: Mutex<HashMap<(u64, u64), Unread>>,
-    /// The repositories of the config as GitHub knows them, by the names that the config has.
+    /// Repositories as GitHub knows them, by their names in the config.
     repositories: Mutex<HashMap<String, Known>>,
-    /// When this process last reviewed an environment of a run: GitHub may list it for a moment longer.
+    /// When this process last reviewed an environment of a run. GitHub may list it for a moment longer.
     pub(crate) reviewed: Mutex<HashMap<(u64, u64), Instant>>,
 }
 
-/// A repository as GitHub knows it.
+/// Repository as GitHub knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    /// Its name now: `owner/name`.
+    /// Current name: `owner/name`.
     pub(crate) name: String,
     pub(crate) id: u64,
 }
@@ -106,7 +106,8 @@ impl Actions {
             repositories: Mutex::default(),
             reviewed: Mutex::default(),
         };
-        // A wrong token and an unknown repository are found here. What may pass does not keep the server from starting.
+        // An invalid token or an unknown repository is found here. A temporary failure does not prevent the
+        // server from starting.
         match backend.learn_identity().await {
             Err(error) if !may_pass(&error) => Err(error.while_connecting()),
             _ => Ok(backend),
@@ -123,7 +124,7 @@ impl Actions {
         }
     }
 
-    /// The branch that a repository's workflows run at where no other is given, as it is or was within this time.
+    /// Returns the default branch of a repository. `age` is the maximum age of the cached response.
     pub(crate) async fn default_branch(&self, age: Duration, repository: &str) -> Result<String> {
         let found = crate::workflow::repository(&self.api, age, repository).await?;
         if self.repository.as_deref() == Some(repository) {
@@ -136,19 +137,19 @@ impl Actions {
         Ok(found.default_branch)
     }
 
-    /// A repository of the config as GitHub last described it: it may have been renamed.
+    /// Returns a configured repository as GitHub last described it. It may have been renamed.
     pub(crate) fn known(&self, repository: &str) -> Option<Known> {
         self.repositories.lock().get(repository).cloned()
     }
 
-    /// The name that a repository of the config has now, and its id, as far as they are known.
+    /// Returns the current name of a configured repository, and its id, as far as they are known.
     pub(crate) fn now_called(&self, repository: &str) -> (String, Option<u64>) {
         let known = self.known(repository);
         known.map_or((repository.to_owned(), None), |known| (known.name, Some(known.id)))
     }
 
-    /// Forces the cancellation of a run that goes on although this process asked for its end long ago. Whether GitHub takes it is
-    /// seen by the next look.
+    /// Forces the cancellation of a run that continues long after this process requested it. The next poll
+    /// shows whether GitHub accepted it.
     pub(crate) async fn force_cancel_when_due(&self, place: &Place) {
         let due = {
             let mut cancelled = self.cancelled.lock();
@@ -168,10 +169,10 @@ impl Actions {
         }
     }
 
-    /// Notes that a run is looked at.
+    /// Records that a run is polled.
     pub(crate) fn note_looked_at(&self, place: &Place) {
         let (mut looked_at, job) = (self.looked_at.lock(), place.handle());
-        // Others may look at them by now, and nobody says so.
+        // Other processes may poll these runs by now, without this process knowing.
         if looked_at.len() >= MOST_LOOKED_AT {
             looked_at.clear();
         }
@@ -181,12 +182,12 @@ impl Actions {
         }
     }
 
-    /// The jobs of a run that this process looks at.
+    /// Returns the jobs of a run that this process polls.
     pub(crate) fn jobs_looked_at(&self, run: u64) -> Vec<JobHandle> {
         self.looked_at.lock().get(&run).cloned().unwrap_or_default()
     }
 
-    /// True if this process asked for its cancellation.
+    /// Returns true if this process requested its cancellation.
     pub(crate) fn was_cancelled_here(&self, run: u64) -> bool {
         self.cancelled.lock().contains_key(&run)
     }
@@ -244,13 +245,13 @@ impl Backend for Actions {
         START_LAG
     }
 
-    /// Runs of one workflow: one list answers for them.
+    /// Groups runs by workflow: one list reports on all of them.
     fn group(&self, handle: &JobHandle) -> GroupKey {
         Place::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        // GitHub may have been away when the server started.
+        // GitHub may have been unreachable when the server started.
         let _ = self.learn_identity().await;
         self.sweep(group, jobs).await
     }
@@ -303,7 +304,7 @@ mod tests {
         assert_ne!(other.connect("T0KEN").await.identity().unwrap(), known);
     }
 
-    /// The API and what its links lead to are reached by the same proxy.
+    /// The API and the targets of its links use the same proxy.
     #[tokio::test]
     async fn proxy_is_used_for_all() {
         let standin = Standin::new(Repository { id: 41, ..Repository::default() });
@@ -318,7 +319,7 @@ mod tests {
         assert_eq!(hosts, ["github.test", "github.test", "blobs.test"]);
     }
 
-    /// Another repository has taken the name: the run is found by the id of its own.
+    /// Another repository has taken the name. The run is found by the id of its own repository.
     #[tokio::test]
     async fn run_is_found_by_repository_id() {
         let standin = Standin::new(Repository { id: 42, ..Repository::default() });

@@ -1,12 +1,12 @@
-//! What is wrong with a target, found offline. Whether the workflow exists is not asked: that is the repository's state, not
-//! the config's.
+//! Offline checks of targets. It must not check whether the workflow exists, which depends on the repository
+//! and not on the config.
 
 use taskbridge_sdk::{Problem, Templates};
 
 use crate::config::{Config, Target};
 use crate::workflow::{MARKER, MOST_INPUTS};
 
-/// All that is wrong with a target for a tool with these parameters.
+/// Returns all problems of a target for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut problem =
@@ -88,7 +88,7 @@ fn is_repository(name: &str) -> bool {
     name.split_once('/').is_some_and(|(owner, name)| plain(owner) && plain(name))
 }
 
-/// Whether a branch or tag is among those that are allowed, where `*` stands for any text.
+/// Returns true if a branch or tag is allowed. `*` in a pattern matches any text.
 pub(crate) fn allows(allowed: Option<&[String]>, git_ref: &str) -> bool {
     allowed.is_none_or(|patterns| patterns.iter().any(|pattern| fits(pattern, git_ref)))
 }
@@ -110,16 +110,18 @@ mod tests {
         check(&config, &target, &["version", "branch"]).into_iter().map(|p| (p.field, p.message)).collect()
     }
 
+    /// Targets with a workflow, a templated ref and mapped inputs have no problems.
     #[test]
-    fn a_right_target_has_no_problems() {
+    fn valid_workflow_target_passes_check() {
         let target = json!({"workflow": "release.yml", "ref": "{{ branch }}", "allowed_refs": ["main", "release/*"],
             "inputs": {"version": "v{{ version }}"}});
         assert_eq!(problems(json!({"repository": "octo-org/app"}), target), []);
         assert_eq!(problems(json!({}), json!({"workflow": "w.yaml", "repository": "a/b.c"})), []);
     }
 
+    /// Every problem of a target names its field and how to fix it.
     #[test]
-    fn every_problem_names_its_field_and_the_way_out() {
+    fn workflow_problem_names_field_and_fix() {
         let config = json!({"repository": "octo-org/app"});
         for (target, field, part) in [
             (json!({"workflow": "release"}), "workflow", "write its name alone"),

@@ -1,5 +1,5 @@
-//! What `taskbridge doctor` is told of GitHub: the credential and what it lacks, the clock, the hour's allowance, repositories, the
-//! workflows of tools with their inputs and environments, and who posts to the hook. It only asks.
+//! Self-check for `taskbridge doctor`: the credential, the clock, the rate limit, repositories, the workflows
+//! of tools, and the webhook. It must only read.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use crate::failure::text;
 use crate::wire::{Guarded, Listed, Repository, Webhook};
 use crate::workflow::{self, MARKER, Workflow};
 
-/// How far this machine's clock may be off: an App signs what it asks for with the time, and GitHub bears about a minute.
+/// Tolerated difference of this machine's clock: requests of an App are signed with the time, and GitHub
+/// tolerates about a minute.
 const BORNE: Duration = Duration::from_secs(60);
 
-/// So many people's tokens are tried.
+/// Maximum number of people's tokens that are tried.
 const MOST_PERSONS: usize = 50;
 
 #[async_trait]
@@ -100,7 +101,7 @@ impl Actions {
         let mut found = vec![self.credential.judge(headers, answer.private)];
         if let Some(theirs) = now(headers) {
             let ours = Timestamp::from_millis(jiff::Timestamp::now().as_millisecond());
-            // Only what an App asks for is signed with the time.
+            // Only requests of an App are signed with the time.
             let borne = if self.credential == Credential::App { BORNE } else { 5 * BORNE };
             found.push(Finding::clock("GitHub", theirs, ours, borne));
         }
@@ -119,7 +120,7 @@ impl Actions {
         found
     }
 
-    /// What each person's token says of a repository.
+    /// Checks the token of each person against a repository.
     async fn of_persons(&self, repository: &str) -> Vec<Finding> {
         let Some(persons) = &self.persons else { return Vec::new() };
         let mut all: Vec<_> = persons.all().collect();
@@ -231,7 +232,7 @@ impl Actions {
                 ),
                 "make it in the repository's settings, with who must review",
             )),
-            // It has no reviewers, or is not this token's to see, which keeps no run from starting.
+            // It has no reviewers, or the token may not see it. Neither prevents a run from starting.
             _ => None,
         }
     }
@@ -287,7 +288,7 @@ impl Actions {
     }
 }
 
-/// What is wrong with what the target gives to the workflow's inputs.
+/// Returns a fault if the inputs of a target do not match those of the workflow.
 fn of_inputs(what: &str, target: &Target, found: &Workflow) -> Option<Finding> {
     let given = target.inputs.as_ref()?;
     let unknown = given.keys().find(|name| !found.inputs.iter().any(|input| input.name == **name));
@@ -310,7 +311,7 @@ fn of_inputs(what: &str, target: &Target, found: &Workflow) -> Option<Finding> {
     }
 }
 
-/// One fault for a repository that cannot be seen, whatever number of tools needs it.
+/// Returns one fault for a repository that cannot be read, for all tools that need it.
 fn unseen(repository: &str, error: &Error, tools: &[String]) -> Finding {
     let mut fault = fault(format!("repository {repository}"), error);
     match tools.len() {

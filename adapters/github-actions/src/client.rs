@@ -1,4 +1,4 @@
-//! Connects to GitHub: the address, the proxy, the credential, no retries. It must not make a call.
+//! Connection to GitHub: address, proxy and credential, without retries. It must not send a request.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use taskbridge_sdk::{Error, Result, Secret, innermost, is_near};
 
 use crate::config::Config;
 
-/// The longest until a connection is made.
+/// Timeout of establishing a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 pub(crate) fn connect(config: &Config) -> Result<Octocrab> {
@@ -31,34 +31,34 @@ pub(crate) fn connect(config: &Config) -> Result<Octocrab> {
     }
 }
 
-/// A client without any credential.
+/// Creates a client without a credential.
 pub(crate) fn nobody(config: &Config) -> Result<Octocrab> {
     built(config, at(config)?)
 }
 
-/// The address of the API.
+/// Returns the address of the API.
 pub(crate) fn api(config: &Config) -> Result<Url> {
     let parsed = Url::parse(&config.api).ok().filter(Url::has_host);
     parsed.ok_or_else(|| Error::config(format!("`api`: {:?} is no address", config.api)))
 }
 
-/// The address of the web pages that belong to an API: `https://github.com`.
+/// Returns the address of the web pages of an API, such as `https://github.com`.
 pub(crate) fn web(api: &Url) -> String {
     let mut url = api.clone();
     if let Some(host) = api.host_str().and_then(|host| host.strip_prefix("api.")) {
-        // What is left of a host by name is one.
+        // The rest of a valid host name is valid.
         let _ = url.set_host(Some(host));
     }
     url.origin().ascii_serialization()
 }
 
-/// A client for the API and for what its links lead to: by `proxy`, or else by the proxy that the environment names. An API on
-/// this machine is reached without one.
+/// Creates the builder of a client for the API and for the targets of its links. It uses `proxy`, or the
+/// proxy of the environment. An API on this machine is reached without a proxy.
 pub(crate) fn http(config: &Config) -> Result<ClientBuilder> {
     let builder = reqwest::Client::builder().user_agent("taskbridge").connect_timeout(CONNECT_WITHIN);
     match &config.proxy {
         Some(proxy) => {
-            // The message does not quote it: it may hold a password.
+            // The message does not quote the address, which may contain a password.
             let proxy = Proxy::all(proxy.reveal().trim());
             let wrong =
                 |_| Error::config("`proxy` is no address: write one such as http://proxy.example.com:3128");
@@ -75,10 +75,10 @@ fn built(config: &Config, builder: Builder) -> Result<Octocrab> {
     builder.build_with_reqwest(http).map_err(unusable)
 }
 
-/// The text of a token.
+/// Returns the text of a token.
 pub(crate) fn token(field: &str, given: &Secret) -> Result<String> {
     let token = given.reveal().trim();
-    // It would be a panic in the client.
+    // Other characters would cause a panic in the client.
     match !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) {
         true => Ok(token.to_owned()),
         false => Err(Error::config(format!("`{field}` holds something that no token does"))),
@@ -91,7 +91,7 @@ pub(crate) fn unusable(error: octocrab::Error) -> Error {
 
 type Builder = OctocrabBuilder<NoSvc, DefaultOctocrabBuilderConfig, NoAuth, NotLayerReady>;
 
-/// At the address that the config has.
+/// Creates a builder for the address in the config.
 fn at(config: &Config) -> Result<Builder> {
     let builder = Octocrab::builder();
     let base: Uri = config

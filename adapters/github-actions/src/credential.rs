@@ -1,5 +1,5 @@
-//! What kind of credential the config holds, told by its prefix alone, and what GitHub says that it may. Pure. It must not show
-//! the credential.
+//! Kind of the configured credential, derived only from its prefix, and its permissions according to GitHub.
+//! Pure. It must not reveal the credential.
 
 use http::HeaderMap;
 use taskbridge_sdk::{Finding, Timestamp};
@@ -7,14 +7,14 @@ use taskbridge_sdk::{Finding, Timestamp};
 use crate::config::Config;
 use crate::failure::{date, text};
 
-/// Where tokens are made.
+/// Page on which tokens are created.
 const CLASSIC: &str = "https://github.com/settings/tokens";
-/// For how long before its end a token is worth a warning.
+/// How long before its expiry a token causes a warning, in seconds.
 const SOON: i64 = 7 * 24 * 60 * 60;
-/// What a token that names its permissions needs.
+/// Permissions that a credential without scopes needs.
 const NEEDED: &str = "it needs Actions (read and write), Contents (read), Checks (read) and Deployments (write), and GitHub does not tell what it has";
 
-/// A kind of credential.
+/// Kind of a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credential {
     Classic,
@@ -34,7 +34,7 @@ impl Credential {
         Self::of_token(config.token.as_ref().map(|token| token.reveal().trim()).unwrap_or_default())
     }
 
-    /// The kind of a token.
+    /// Returns the kind of a token.
     pub(crate) fn of_token(token: &str) -> Self {
         let prefixes = [
             ("ghp_", Self::Classic),
@@ -58,17 +58,17 @@ impl Credential {
         }
     }
 
-    /// True if it acts for no user, and so gives no reviews.
+    /// Returns true if it acts for no user and therefore cannot review.
     pub(crate) fn is_no_user(self) -> bool {
         matches!(self, Self::App | Self::Installation)
     }
 
-    /// True if GitHub tells by scopes what it may.
+    /// Returns true if GitHub reports its permissions as scopes.
     pub(crate) fn has_scopes(self) -> bool {
         matches!(self, Self::Classic | Self::OAuth)
     }
 
-    /// What an answer about a repository says of it.
+    /// Judges the credential by GitHub's response about a repository.
     pub(crate) fn judge(self, headers: &HeaderMap, is_private: bool) -> Finding {
         let what = "credential";
         let words = self.words();
@@ -90,7 +90,7 @@ impl Credential {
     }
 }
 
-/// A warning if the token ends soon.
+/// Returns a warning if the token expires soon.
 fn ending(headers: &HeaderMap) -> Option<Finding> {
     let ends = text(headers, "github-authentication-token-expiration")?;
     let moment = jiff::civil::DateTime::strptime("%Y-%m-%d %H:%M:%S", ends.get(..19)?).ok()?;
@@ -104,7 +104,7 @@ fn ending(headers: &HeaderMap) -> Option<Finding> {
     (left < SOON).then_some(soon)
 }
 
-/// GitHub's own time.
+/// Returns the time at GitHub.
 pub(crate) fn now(headers: &HeaderMap) -> Option<Timestamp> {
     date(headers)
 }
@@ -121,8 +121,9 @@ mod tests {
         Credential::of(&config).judge(&headers, is_private)
     }
 
+    /// The finding names the kind of the token and the scopes that it lacks, but not the token.
     #[test]
-    fn a_token_is_told_by_its_kind_and_by_what_it_lacks() {
+    fn token_finding_names_kind_and_gaps() {
         let scopes = |scopes: &'static str| [("x-oauth-scopes", scopes)];
         let right = judged("ghp_s3cret", &scopes("repo, workflow"), true);
         assert_eq!(
@@ -139,8 +140,9 @@ mod tests {
         }
     }
 
+    /// A token that expires in three days is a warning. One that expires in a month is not.
     #[test]
-    fn a_token_that_ends_soon_is_a_warning() {
+    fn token_near_expiry_is_warning() {
         let ends = |at: &'static str| {
             let pairs =
                 [("github-authentication-token-expiration", at), ("date", "Sun, 22 Nov 2026 06:00:00 GMT")];

@@ -1,5 +1,5 @@
-//! The workflows of a repository that can be dispatched, as tools: each takes what its workflow's file declares. Files are asked
-//! for under their tags, so that a repository in which nothing has changed is free to look at.
+//! Discovery of the workflows of a repository that can be dispatched. Each becomes a tool with the inputs
+//! that its file declares. Requests for files are conditional, so an unchanged repository costs nothing.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::check::allows;
 use crate::wire::{Listed, Workflows};
 use crate::workflow::{self, Input, Kind, MARKER, MOST_INPUTS, Workflow, plain};
 
-/// The folder of the files that can be started; GitHub also lists workflows of its own, which cannot.
+/// Folder of the workflow files. GitHub also lists workflows of its own, which cannot be started.
 const FOLDER: &str = ".github/workflows/";
-/// The most pages of workflows that are read.
+/// Maximum number of pages of workflows.
 const MOST_PAGES: usize = 10;
 
 #[async_trait]
@@ -31,11 +31,11 @@ impl Discovery for Actions {
             }
             let text = match workflow::text(&self.api, Duration::ZERO, repository, file, &branch).await {
                 Ok(text) => text,
-                // It is on another branch only.
+                // It exists only on another branch.
                 Err(failure) if failure.is(404) => continue,
                 Err(failure) => return Err(failure.into()),
             };
-            // What has no such trigger, or cannot be read, cannot be dispatched at GitHub either.
+            // GitHub cannot dispatch a file without this trigger, or an invalid file, either.
             if let Ok(found) = workflow::parse(&text) {
                 tools.extend(tool(file, &found));
             }
@@ -60,7 +60,8 @@ impl Actions {
     }
 }
 
-/// A workflow as a tool, if it can be called: one that needs an input of a type that is not known here cannot.
+/// Returns a workflow as a tool. `None` if it cannot be called, such as one that requires an input of an
+/// unknown type.
 fn tool(file: &str, workflow: &Workflow) -> Option<DiscoveredTool> {
     let needs = |input: &&Input| input.required && input.default.is_none();
     let unknown = |input: &Input| matches!(input.kind, Kind::Other(_));
@@ -89,7 +90,7 @@ fn tool(file: &str, workflow: &Workflow) -> Option<DiscoveredTool> {
     })
 }
 
-/// `release.yml` is `release`, unless that could be the name of another file.
+/// Returns the name of a file's tool: `release` for `release.yml`, unless another file could have that name.
 fn name(file: &str) -> String {
     match file.strip_suffix(".yml") {
         Some(stem) if !stem.ends_with(".yaml") => tool_name(stem),
@@ -113,7 +114,7 @@ fn property(input: &Input) -> Value {
     property
 }
 
-/// A default in the type of its input. Workflows may write `"true"` for true.
+/// Converts a default to the type of its input. Workflows may write `"true"` for true.
 fn fitting(kind: &Kind, default: &Value) -> Option<Value> {
     let text = plain(default);
     match kind {
@@ -153,15 +154,17 @@ mod tests {
         assert!(found.description.unwrap().contains("carry no mark"));
     }
 
+    /// A required input of an unknown type, or more than 25 inputs, keeps a workflow from being offered.
     #[test]
-    fn what_cannot_be_called_is_not_offered() {
+    fn uncallable_workflow_is_not_offered() {
         assert!(offered("{odd: {type: matrix, required: true}}").is_none());
         let many: Vec<String> = (0..26).map(|at| format!("i{at}: {{}}")).collect();
         assert!(offered(&format!("{{{}}}", many.join(", "))).is_none());
     }
 
+    /// `a.yml` and `a.yaml` become tools with different names.
     #[test]
-    fn files_of_one_stem_have_names_of_their_own() {
+    fn workflows_with_equal_stem_stay_distinct() {
         let names = ["a.yml", "a.yaml", "a.yaml.yml"].map(name);
         assert_eq!(names, ["a", "a.yaml", "a.yaml.yml"]);
     }

@@ -1,5 +1,5 @@
-//! How a run ended, for people and as data: its conclusion, its jobs, where and why it failed, and what it left. What cannot be
-//! read of it is named, and its end is reported all the same.
+//! Result of an ended run, as text and as data: its conclusion, its jobs, the cause of a failure, and its
+//! artifacts. Parts that cannot be read are named, and the end is still reported.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use crate::handle::Place;
 use crate::state::{End, EndKind};
 use crate::wire::{Annotation, Job, Run, moment};
 
-/// Of how many failed jobs the last lines and the remarks are read.
+/// Number of failed jobs whose last log lines and annotations are read.
 const MOST_TOLD: usize = 3;
-/// How many jobs are named in the text; as data, all of them are there.
+/// Number of jobs in the text. The data contains all of them.
 const MOST_NAMED: usize = 15;
-/// The most bytes of logs in the text, of all failed jobs together.
+/// Maximum bytes of logs in the text, for all failed jobs together.
 const LOG_BYTES: usize = 1200;
-/// How the line begins by which GitHub's runner says that a step failed. Why it failed stands before it.
+/// Prefix of the line with which GitHub's runner reports a failed step. The cause is in the lines before it.
 const EXIT_CODE: &str = "Process completed with exit code";
-/// How the annotation begins by which GitHub says that a concurrency group is why a job was cancelled.
+/// Prefix of GitHub's annotation for a job that was cancelled because of its concurrency group.
 const CONCURRENCY: &str = "Canceling since a higher priority waiting request";
-/// What the annotation contains by which GitHub says that a job was cancelled for its `timeout-minutes`.
+/// Part of GitHub's annotation for a job that was cancelled because of its `timeout-minutes`.
 const TIME_LIMIT: &str = "exceeded the maximum execution time";
-/// For how long the first poll of an end is remembered.
+/// How long the first poll of an end is remembered.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// Why a job failed.
+/// Cause of a failed job.
 struct Why {
     job: String,
     step: Option<String>,
@@ -37,35 +37,37 @@ struct Why {
     remarks: Vec<Annotation>,
 }
 
-/// An end that is not reported yet, because parts of it could not be read.
+/// End that is not reported yet, because parts of it could not be read.
 pub(crate) struct Unread {
-    /// When this process first and last tried to read them.
+    /// First and last attempt of this process to read the parts.
     first: Instant,
     last: Instant,
     why: String,
 }
 
 impl Unread {
-    /// Retries are twice as rare each time: a link costs a request of the hourly limit, and polls are frequent.
+    /// The interval between retries doubles: a link costs a request of the hourly limit, and polls are
+    /// frequent.
     fn is_due(&self, now: Instant) -> bool {
         let age = now - self.first;
         age >= RETRY_FOR || age >= (self.last - self.first) * 2
     }
 }
 
-/// All that was read of a run that has ended.
+/// All that was read about an ended run.
 struct Read {
     jobs: Vec<Job>,
     whys: Vec<Why>,
     left: Left,
-    /// Why it was cancelled, where GitHub says so.
+    /// Cause of a cancellation, if GitHub reports it.
     cause: Option<String>,
-    /// Why more could not be read.
+    /// Why other parts could not be read.
     unread: Vec<String>,
 }
 
 impl Actions {
-    /// A look at a run that has ended. While parts of it cannot be read and may yet come, it counts as running, for a while.
+    /// Returns the observation of an ended run. While parts cannot be read but may become available, the run
+    /// counts as running for a while.
     pub(crate) async fn ended(&self, place: &Place, run: &Run, end: End) -> Result<Observation> {
         if let Some(why) = self.unread_lately(place, Instant::now()) {
             self.note_looked_at(place);
@@ -73,7 +75,7 @@ impl Actions {
         }
         let mut gathering = Gathering::within(self.call_limit / 2);
         let mut jobs = gathering.part("the jobs", self.jobs(place)).await?;
-        // Of a matrix of hundreds, what failed is what matters.
+        // Failed jobs matter most in a matrix of hundreds.
         jobs.sort_by_key(rank);
         let left = self.left(place, began_anew(place, run, &jobs), &mut gathering).await?;
         let mut whys = Vec::new();
@@ -100,7 +102,8 @@ impl Actions {
         Ok(told(run, place, &end, Read { jobs, whys, left, cause, unread }))
     }
 
-    /// Notes that parts could not be read. True until the end of this attempt was first seen some time ago.
+    /// Records that parts could not be read. Returns false once the end of this attempt was first seen
+    /// `RETRY_FOR` ago.
     fn may_wait(&self, place: &Place, why: &str, now: Instant) -> bool {
         let mut unread = self.unread.lock();
         unread.retain(|_, it| now - it.first < REMEMBERED);
@@ -111,7 +114,7 @@ impl Actions {
         now - it.first < RETRY_FOR
     }
 
-    /// Why parts of this end could not be read, until they are due to be read again.
+    /// Returns why parts of this end could not be read, until the next retry is due.
     fn unread_lately(&self, place: &Place, now: Instant) -> Option<String> {
         let unread = self.unread.lock();
         unread.get(&(place.run, place.attempt)).filter(|it| !it.is_due(now)).map(|it| it.why.clone())
@@ -121,7 +124,7 @@ impl Actions {
         let path = format!("/repos/{}/check-runs/{}/annotations?per_page=20", place.repository, job.id);
         match self.api.get::<Vec<Annotation>>("the annotations", &path).await {
             Ok(remarks) => Ok(remarks),
-            // A token without the permission `checks` does without.
+            // A token without the permission `checks` gets no annotations.
             Err(failure) if failure.is(403) || failure.is(404) => Ok(Vec::new()),
             Err(failure) => Err(failure.into()),
         }
@@ -137,7 +140,7 @@ impl Actions {
         })
     }
 
-    /// Why a run was cancelled, unless this server cancelled it.
+    /// Returns the cause of a cancellation, unless this server requested it.
     async fn cause(&self, place: &Place, jobs: &[Job], gathering: &mut Gathering) -> Result<Option<String>> {
         if self.was_cancelled_here(place.run) {
             return Ok(None);
@@ -157,21 +160,21 @@ impl Actions {
     }
 }
 
-/// A run that has ended and whose parts may yet come.
+/// Returns the observation of an ended run whose parts may become available.
 fn being_read(end: &End, why: &str) -> Observation {
     let message = format!("{}, and its result is being read: {why}", end.words());
     Observation::new(JobState::Running).with_message(one_line(&message))
 }
 
-/// When this attempt began, if all of its jobs did so with it. Otherwise it ran only some again, and what the others left before
-/// counts, too.
+/// Returns the start of this attempt if all of its jobs ran in it. Otherwise only some jobs were rerun, and
+/// the artifacts of earlier attempts count as well.
 fn began_anew(place: &Place, run: &Run, jobs: &[Job]) -> Option<Timestamp> {
     let began = moment(run.run_started_at.as_deref()).filter(|_| place.attempt > 1 && !jobs.is_empty())?;
     let is_anew = |job: &Job| moment(job.started_at.as_deref()).is_none_or(|at| at >= began);
     jobs.iter().all(is_anew).then_some(began)
 }
 
-/// Jobs that failed come first, then those that did not run to their end.
+/// Sorts failed jobs first, then those that did not run to completion.
 fn rank(job: &Job) -> u8 {
     match job.conclusion.as_deref() {
         _ if has_failed(job) => 0,
@@ -232,13 +235,13 @@ fn told(run: &Run, place: &Place, end: &End, read: Read) -> Observation {
     }
 }
 
-/// The line of a log that says why a step failed: the last one, or the one before the runner's own.
+/// Returns the log line with the cause of a failed step: the last one before the runner's own line.
 fn reason(lines: &str) -> Option<&str> {
     let says_why = |line: &&str| !line.trim().is_empty() && !line.starts_with(EXIT_CODE);
     lines.lines().rfind(says_why).or_else(|| lines.lines().next_back())
 }
 
-/// The last whole lines that fit into so many bytes; the last line in any case.
+/// Returns the last whole lines that fit into `most` bytes, but at least the last line.
 fn last_lines(lines: &str, most: usize) -> &str {
     let cut = lines.len().saturating_sub(most);
     let mut starts = lines.match_indices('\n').map(|(at, _)| at + 1);
@@ -248,7 +251,7 @@ fn last_lines(lines: &str, most: usize) -> &str {
     }
 }
 
-/// The end as data, where the workflow hands back none of its own.
+/// Returns the end as data, for a workflow that returns no data of its own.
 fn data(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], unread: &[String]) -> Value {
     let job = |job: &Job| {
         let why = whys.iter().find(|why| why.job == job.name);
@@ -274,7 +277,7 @@ fn data(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], unread:
     data
 }
 
-/// The address of an attempt. By it a run is run again once at most.
+/// Returns the address of an attempt. A run that is named by it is rerun at most once.
 fn attempt_url(run: &Run, attempt: u64) -> String {
     let link = run.html_url.as_deref().unwrap_or_default();
     let run = link.split("/attempts/").next().unwrap_or_default();
@@ -290,7 +293,7 @@ fn capital(words: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A link that stays missing is polled five times a second, and requested a few times.
+    /// A link that stays missing is polled five times a second, but requested only a few times.
     #[test]
     fn retries_of_unread_parts_become_rarer() {
         let first = Instant::now();

@@ -1,5 +1,6 @@
-//! Runs that exist already: one of somebody else is followed, and one that has ended is run again. GitHub counts the attempts of a
-//! run, which is the fence here: who names the attempt that is to be run again gets one more attempt, and no second.
+//! Existing runs: a run that was started elsewhere is followed, and an ended run is rerun. GitHub counts the
+//! attempts of a run, and this count is the fence. A call that names the attempt to rerun gets one more
+//! attempt, and never a second.
 
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Result, Started, one_line};
 use tokio::time::Instant;
@@ -11,17 +12,17 @@ use crate::handle::Place;
 use crate::inputs::render;
 use crate::wire::Run;
 
-/// A run that a caller has named.
+/// Run that a caller named.
 struct Named {
-    /// The attempt within is the newest.
+    /// Contains the newest attempt.
     place: Place,
     run: Run,
-    /// The attempt that the caller has named with it.
+    /// Attempt that the caller named, if any.
     attempt: Option<u64>,
 }
 
 impl Actions {
-    /// Takes up a run that somebody else has started.
+    /// Attaches to a run that was started elsewhere.
     pub(crate) async fn attach(
         &self,
         job: &JobSpec,
@@ -33,7 +34,7 @@ impl Actions {
         Ok(self.started(&Place { attached: true, ..place }, Some(run)).await)
     }
 
-    /// Has a run that has ended run again, as one more attempt.
+    /// Reruns an ended run, as a new attempt.
     pub(crate) async fn run_again(
         &self,
         job: &JobSpec,
@@ -70,8 +71,8 @@ impl Actions {
         Ok(self.started(&place, None).await)
     }
 
-    /// Finds the attempt that an earlier call may have started. If the caller named a run without its attempt, the new
-    /// attempt cannot be identified, and the answer is a final `Uncertain`.
+    /// Finds the attempt that an earlier call may have started. If the caller named a run without its
+    /// attempt, the new attempt cannot be identified, and the error is a final `Uncertain`.
     pub(crate) async fn find_again(
         &self,
         job: &JobSpec,
@@ -99,7 +100,7 @@ impl Actions {
         Ok(Some(self.started(&place, Some(run)).await))
     }
 
-    /// The run that a template of the target names.
+    /// Returns the run that a template of the target names.
     async fn named(
         &self,
         job: &JobSpec,
@@ -141,7 +142,7 @@ impl Actions {
     }
 }
 
-/// GitHub refuses what cannot be run again by a status that elsewhere tells of missing permissions.
+/// GitHub rejects a run that cannot be rerun with the same status as missing permissions.
 fn refused(failure: Failure) -> Error {
     let words = failure.error.to_string();
     let about_the_run = ["already running", "cannot be rerun", "cannot be retried"];
@@ -151,9 +152,11 @@ fn refused(failure: Failure) -> Error {
     failure.into()
 }
 
-/// The number of a run of the repository that has one of these names, or this id, and of an attempt of it: from the number itself
-/// or from an address with `owner/name/actions/runs/NUMBER/attempts/NUMBER`, of which the attempt may be missing; or, where a
-/// caller named a task, from the handle of its job.
+/// Parses the number of a run and, if present, of its attempt. The repository must have one of these names,
+/// or this id.
+///
+/// `named` is a number, an address with `owner/name/actions/runs/NUMBER` and optionally `/attempts/NUMBER`,
+/// or, if a caller named a task, the handle of its job.
 fn run_and_attempt(named: &str, names: &[&str], id: Option<u64>) -> Option<(u64, Option<u64>)> {
     let is_ours = |place: &Place| {
         names.contains(&place.repository.as_str()) || (id.is_some() && place.repository_id == id)
@@ -182,8 +185,9 @@ fn run_and_attempt(named: &str, names: &[&str], id: Option<u64>) -> Option<(u64,
 mod tests {
     use super::*;
 
+    /// A run is named by its number, its URL or its handle, and must belong to the repository.
     #[test]
-    fn a_run_is_named_by_its_number_or_its_address() {
+    fn run_number_or_url_is_parsed() {
         for (named, found) in [
             ("30433642", Some((30_433_642, None))),
             (" https://github.com/octo-org/app/actions/runs/30433642 ", Some((30_433_642, None))),

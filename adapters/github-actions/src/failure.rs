@@ -1,5 +1,5 @@
-//! What a failed call of GitHub means, in the sdk's words. [`meaning`] is the whole table. Nothing secret may end up in a
-//! message; GitHub never quotes a token.
+//! Translation of failed GitHub calls to errors of the sdk. [`meaning`] is the whole table. A message must
+//! not contain a secret; GitHub never quotes a token.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use taskbridge_sdk::{Error, Timestamp, find_cause, innermost, one_line};
 
 use crate::wire::Refused;
 
-/// How long to wait where GitHub says that it is too much and not for how long.
+/// How long to wait if GitHub reports a rate limit without a time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A call that failed: what the caller must do about it, and the status that GitHub gave it, if it answered.
+/// Failed call: the error for the caller, and the status from GitHub if it answered.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Option<u16>,
@@ -25,29 +25,29 @@ impl From<Failure> for Error {
     }
 }
 
-/// Whether a call that may have taken effect can be made again.
+/// Whether a call that may have taken effect can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// Yes: it only looks, or does the same again.
+    /// The call only reads, or repeating it has no further effect.
     Safe,
-    /// No: a second one starts a second run.
+    /// Repeating the call starts a second run.
     Unsafe,
 }
 
-/// What an error that GitHub answered with means.
+/// Meaning of an error response from GitHub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Rejected,
     Denied,
     NotFound,
-    /// It is elsewhere now, and nothing was done.
+    /// The resource has moved, and the call had no effect.
     Moved,
     Limited(Duration),
-    /// It may have acted.
+    /// The call may have had an effect.
     Unknown,
 }
 
-/// What a status means, with the headers and the words beside it.
+/// Returns the meaning of a status, with its headers and message.
 pub(crate) fn meaning(status: u16, headers: &HeaderMap, words: &str) -> Meaning {
     let words = words.to_ascii_lowercase();
     let limited = headers.contains_key("retry-after")
@@ -61,12 +61,13 @@ pub(crate) fn meaning(status: u16, headers: &HeaderMap, words: &str) -> Meaning 
         401 | 403 => Meaning::Denied,
         404 | 410 => Meaning::NotFound,
         400..=499 => Meaning::Rejected,
-        // Whether GitHub acted before it failed is not known, whatever the number says.
+        // Whether the call took effect before the failure is unknown, whatever the status is.
         _ => Meaning::Unknown,
     }
 }
 
-/// How long GitHub asks to wait: `retry-after`, else until the limit is reset, else a minute. By GitHub's own clock.
+/// Returns how long GitHub asks to wait, by its own clock: `retry-after`, else until the limit is reset, else
+/// a minute.
 pub(crate) fn patience(headers: &HeaderMap) -> Duration {
     let seconds = |name| text(headers, name)?.trim().parse::<u64>().ok();
     if let Some(seconds) = seconds("retry-after") {
@@ -93,7 +94,7 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 impl Failure {
-    /// What GitHub's refusal of a call means.
+    /// Translates an error response.
     pub(crate) fn answered(
         what: &str,
         repeat: Repeat,
@@ -127,9 +128,9 @@ impl Failure {
         Self { status: Some(status), error }
     }
 
-    /// What it means that a call was not answered.
+    /// Translates a failure without a response.
     pub(crate) fn unanswered(what: &str, repeat: Repeat, error: Octocrab) -> Self {
-        // The calls themselves are made raw, so that this is about the token of an installation.
+        // The calls themselves return raw responses, so this error is about the token of an installation.
         if let Octocrab::GitHub { source, .. } = &error {
             let said = format!("{what}: GitHub gives the App no token: {}", one_line(&source.message));
             let error = match source.status_code.as_u16() {
@@ -150,18 +151,18 @@ impl Failure {
         Self { status: None, error: made.caused_by(error) }
     }
 
-    /// A call that took too long.
+    /// Returns the error of a call that timed out.
     pub(crate) fn late(what: &str, repeat: Repeat) -> Self {
         Self { status: None, error: unclear(repeat, format!("{what}: no answer in time")) }
     }
 
-    /// True if GitHub answered with this status.
+    /// Returns true if GitHub answered with this status.
     pub(crate) fn is(&self, status: u16) -> bool {
         self.status == Some(status)
     }
 }
 
-/// A call that may have taken effect.
+/// Returns the error of a call that may have taken effect.
 pub(crate) fn unclear(repeat: Repeat, message: String) -> Error {
     match repeat {
         Repeat::Safe => Error::unavailable(message),
@@ -204,8 +205,9 @@ mod tests {
         assert_eq!(safe.error.kind(), ErrorKind::Unavailable);
     }
 
+    /// The wait for a spent rate limit is measured from the date of the response.
     #[test]
-    fn a_spent_limit_is_waited_for_by_the_clock_of_github() {
+    fn rate_limit_wait_uses_github_clock() {
         let pairs = [
             ("x-ratelimit-remaining", "0"),
             ("x-ratelimit-reset", "1767225730"),

@@ -1,4 +1,4 @@
-//! [`Gathering`]: what belongs to the end of a run, read part by part within one deadline. A part that cannot be read is left out
+//! [`Gathering`]: reads the parts of a run's end within one deadline. A part that cannot be read is omitted
 //! and named, so that a missing log keeps no task open.
 
 use std::future::Future;
@@ -10,26 +10,26 @@ use tokio::time::{Instant, timeout_at};
 /// How long after its end was first seen a run is polled again for parts that could not be read.
 pub(crate) const RETRY_FOR: Duration = Duration::from_secs(40);
 
-/// The most parts that are named.
+/// Maximum number of parts that are named.
 const MOST_NAMED: usize = 10;
 
 pub(crate) struct Gathering {
     deadline: Instant,
-    /// Why each part could not be read, which begins with what it is.
+    /// Why each part could not be read. Each text begins with the name of the part.
     unread: Vec<String>,
     may_come: bool,
 }
 
 impl Gathering {
-    /// All parts together may take this long.
+    /// Creates a gathering with a deadline for all parts together.
     pub(crate) fn within(time: Duration) -> Self {
         Self { deadline: Instant::now() + time, unread: Vec::new(), may_come: false }
     }
 
-    /// One part, or its default if it cannot be read.
+    /// Reads one part, or returns its default if it cannot be read.
     ///
     /// # Errors
-    /// `Limited`, since then nothing else can be read either.
+    /// `Limited`, because then nothing else can be read either.
     pub(crate) async fn part<T: Default>(
         &mut self,
         what: &str,
@@ -52,12 +52,12 @@ impl Gathering {
         Ok(T::default())
     }
 
-    /// Why parts could not be read, where a later try may do better.
+    /// Returns why the first part could not be read, if a retry may help.
     pub(crate) fn may_come(&self) -> Option<&str> {
         self.unread.first().filter(|_| self.may_come).map(String::as_str)
     }
 
-    /// Why parts could not be read.
+    /// Returns why parts could not be read.
     pub(crate) fn unread(&self) -> &[String] {
         &self.unread
     }

@@ -1,20 +1,21 @@
-//! What a run is called: `owner/name/release.yml@REPOSITORY/RUN/ATTEMPT`, with `/attached` after it where another started
-//! the run. REPOSITORY is the repository's id, which stays when it is renamed; handles of earlier versions have none. Workflow
-//! files and names of repositories have no slash, and workflow files end in `.yml` or `.yaml`.
+//! Handle of a run: `owner/name/release.yml@REPOSITORY/RUN/ATTEMPT`, followed by `/attached` if the run was
+//! started elsewhere. REPOSITORY is the repository's id, which survives a rename; handles of earlier versions
+//! have none. Workflow files and names of repositories contain no slash, and workflow files end in `.yml` or
+//! `.yaml`.
 
 use taskbridge_sdk::{GroupKey, JobHandle};
 
-/// A run, by all that is needed to ask for it.
+/// Run, with all that requests for it need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// `owner/name`.
     pub(crate) repository: String,
-    /// The repository's id, where it is known.
+    /// Id of the repository, if known.
     pub(crate) repository_id: Option<u64>,
-    /// The file of the workflow.
+    /// File of the workflow.
     pub(crate) workflow: String,
     pub(crate) run: u64,
-    /// A re-run keeps the run's number and is another attempt. A job is one attempt.
+    /// A rerun keeps the run's number and is another attempt. A job is one attempt.
     pub(crate) attempt: u64,
     pub(crate) attached: bool,
 }
@@ -46,23 +47,23 @@ impl Place {
         JobHandle::new(format!("{repository}/{workflow}{id}/{run}/{attempt}{attached}"))
     }
 
-    /// Runs of one workflow: one list answers for them.
+    /// Groups runs by workflow: one list reports on all of them.
     pub(crate) fn group(&self) -> GroupKey {
         GroupKey::new(format!("{}/{}", self.repository, self.workflow))
     }
 
-    /// The path of the run in the API.
+    /// Returns the path of the run in the API.
     pub(crate) fn path(&self) -> String {
         format!("/repos/{}/actions/runs/{}", self.repository, self.run)
     }
 
-    /// The path of the attempt.
+    /// Returns the path of the attempt in the API.
     pub(crate) fn attempt_path(&self) -> String {
         format!("{}/attempts/{}", self.path(), self.attempt)
     }
 }
 
-/// The path of a page of the runs of a workflow that were dispatched, the newest first.
+/// Returns the path of a page of the dispatched runs of a workflow, newest first.
 pub(crate) fn runs_path(repository: &str, workflow: &str, page: usize) -> String {
     format!(
         "/repos/{repository}/actions/workflows/{workflow}/runs?event=workflow_dispatch&per_page=100&page={page}"
@@ -73,8 +74,9 @@ pub(crate) fn runs_path(repository: &str, workflow: &str, page: usize) -> String
 mod tests {
     use super::*;
 
+    /// A handle with or without a repository id leads back to its run. Other text is rejected.
     #[test]
-    fn a_handle_leads_back_to_its_run() {
+    fn handle_round_trips_to_run() {
         for text in [
             "octo-org/app/release.yml/30433642/1",
             "octo-org/app/release.yml/30433642/2/attached",

@@ -1,5 +1,6 @@
-//! What GitHub posts to `/hooks/NAME` when a run or a job of one changes. The signature is held against the body before
-//! anything in it is believed. It only names runs: how they are is looked up as always. It must not ask GitHub anything.
+//! Webhook: parses what GitHub posts to `/hooks/NAME` when a run or one of its jobs changes. It verifies the
+//! signature before it uses anything in the body. A delivery only names runs, which are polled as usual. It
+//! must not call GitHub.
 
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use crate::backend::Actions;
 use crate::handle::Place;
 
-/// What all events about runs have, as far as it is read here.
+/// Common fields of events about runs, as far as they are used.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Event {
@@ -57,8 +58,8 @@ impl Hooks for Actions {
 }
 
 impl Actions {
-    /// The jobs that an event is about: those that this process watches, and what the event itself says, since another process
-    /// may watch.
+    /// Returns the jobs that an event is about: those that this process polls, and those that the event
+    /// itself names, because another process may poll them.
     fn meant(&self, event: &Event) -> Vec<JobHandle> {
         let run = event.workflow_run.as_ref().map(|run| run.id);
         let Some(run) = run.or(event.workflow_job.as_ref().map(|job| job.run_id)) else { return Vec::new() };
@@ -73,7 +74,7 @@ impl Actions {
     }
 }
 
-/// The jobs that an event names by itself, whoever started the run.
+/// Returns the jobs that an event names, whether the run was started here or elsewhere.
 fn said(event: &Event) -> Vec<JobHandle> {
     let (Some(run), Some(repository)) = (&event.workflow_run, &event.repository) else { return Vec::new() };
     let file = run.path.as_deref().and_then(|path| path.split('@').next()?.rsplit('/').next());
@@ -86,12 +87,12 @@ fn said(event: &Event) -> Vec<JobHandle> {
         attempt: run.run_attempt.unwrap_or(1),
         attached,
     };
-    // Handles of earlier versions have no id.
+    // Handles of earlier versions contain no id.
     let ids = [None, repository.id].into_iter().take(if repository.id.is_some() { 2 } else { 1 });
     ids.flat_map(|id| [false, true].map(|attached| place(id, attached).handle())).collect()
 }
 
-/// The signature of a body, in hexadecimal digits.
+/// Returns the signature of a body, in hexadecimal digits.
 fn signature(secret: &str, body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
     mac.update(body);
@@ -103,8 +104,9 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
+    /// The signature equals the example in GitHub's documentation.
     #[test]
-    fn the_signature_is_the_one_that_github_documents() {
+    fn signature_matches_github_documentation() {
         // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
         let documented = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
         assert_eq!(signature("It's a Secret to Everybody", b"Hello, World!"), documented);

@@ -1,19 +1,20 @@
-//! What this backend is connected to: the server, and the id of the configured repository, which survives a rename. It must not
-//! call GitHub.
+//! Identity of this backend: the server, and the id of the configured repository, which survives a rename. It
+//! must not call GitHub.
 
 use std::sync::OnceLock;
 
 use reqwest::Url;
 
-/// The server and the repository.
+/// Server and repository.
 pub(crate) struct Identity {
     server: String,
-    /// `None` where the config names no repository: each handle names its own.
+    /// `None` if the config names no repository: each handle names its own.
     repository: Option<OnceLock<u64>>,
 }
 
 impl Identity {
-    /// By the address of the API, and whether a repository is configured.
+    /// Derives the server from the address of the API. `has_repository` is true if a repository is
+    /// configured.
     pub(crate) fn new(api: &str, has_repository: bool) -> Self {
         let url = Url::parse(api).ok();
         let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
@@ -25,14 +26,14 @@ impl Identity {
         Self { server, repository: has_repository.then(OnceLock::new) }
     }
 
-    /// Keeps the id of the configured repository. The first one stays.
+    /// Stores the id of the configured repository. The first id stays.
     pub(crate) fn learn(&self, id: u64) {
         if let Some(known) = &self.repository {
             let _ = known.set(id);
         }
     }
 
-    /// `None` until the id of the configured repository is known.
+    /// Returns the identity, or `None` until the id of the configured repository is known.
     pub(crate) fn text(&self) -> Option<String> {
         match &self.repository {
             None => Some(format!("github-actions {}", self.server)),

@@ -1,6 +1,6 @@
-//! What a workflow's inputs are given: a tool's arguments, or what its target makes of them, as the workflow's own file wants
-//! them. What would vanish, or be refused later, is refused here by name, before anything is dispatched. No value is quoted,
-//! because an argument can be a secret.
+//! Inputs of a workflow: the tool's arguments or the rendered target, checked against the workflow's file. An
+//! input that GitHub would ignore or reject later is rejected here by name, before the dispatch. Error
+//! messages quote no values, because an argument can be a secret.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use taskbridge_sdk::{Context, Error, JobSpec, Result, Templates};
 use crate::config::Target;
 use crate::workflow::{Input, Kind, MARKER, MOST_INPUTS, Workflow, plain};
 
-/// The inputs of a run, each as text.
+/// Returns the inputs of a run, each as text.
 pub(crate) fn of(job: &JobSpec, target: &Target, workflow: &Workflow) -> Result<Map<String, Value>> {
     if let Some(file) = job.files.first() {
         return Err(Error::rejected(format!(
@@ -75,14 +75,14 @@ fn given(job: &JobSpec, target: &Target) -> Result<BTreeMap<String, Value>> {
     Ok(given)
 }
 
-/// What a template stands for, as text; `None` if it is nothing but a parameter that was not given.
+/// Renders a template as text. `None` if it is a single parameter that was not given.
 pub(crate) fn render(job: &JobSpec, field: &str, template: &str) -> Result<Option<String>> {
     let arguments = job.arguments.as_object().cloned().unwrap_or_default();
     let context = Context::new(&arguments, Value::Null, Value::Null);
     context.gives(template).then(|| Templates::new().text(field, template, &context)).transpose()
 }
 
-/// A value as the input wants it, or what it wants instead.
+/// Returns a value as text if it is valid for the input, or else what the input requires.
 fn fitting(input: &Input, value: &Value) -> std::result::Result<String, String> {
     let text = plain(value);
     match &input.kind {
@@ -135,8 +135,9 @@ mod tests {
         Ok(found.into())
     }
 
+    /// Each argument becomes the text that GitHub expects as an input. Null is left out.
     #[test]
-    fn each_value_becomes_the_text_that_github_wants() {
+    fn values_become_workflow_input_text() {
         let all = json!({"version": "1.4", "dry": true, "count": 2.5, "where": 3, "odd": null});
         let expected = json!({"version": "1.4", "dry": "true", "count": "2.5", "where": "3"});
         assert_eq!(inputs(all, Value::Null), Ok(expected));
@@ -145,8 +146,9 @@ mod tests {
         assert_eq!(inputs(json!({"v": "1"}), templates), Ok(json!({"version": "v1", "dry": "false"})));
     }
 
+    /// An input that GitHub would refuse or drop is rejected with its name, but without its value.
     #[test]
-    fn what_github_would_refuse_or_lose_is_refused_by_name() {
+    fn invalid_input_is_rejected_by_name() {
         for (arguments, words) in [
             (json!({}), "the workflow needs the input `version`"),
             (json!({"version": "1", "dry": "yes"}), "the input `dry` must be true or false"),
@@ -160,8 +162,9 @@ mod tests {
         }
     }
 
+    /// More than 25 inputs, and files, are rejected.
     #[test]
-    fn more_inputs_than_github_takes_and_files_are_refused() {
+    fn excess_inputs_and_files_are_rejected() {
         let text = |at: usize| Input {
             name: format!("i{at:02}"),
             kind: Kind::Text,
@@ -184,8 +187,9 @@ mod tests {
         assert!(of(&job, &target, &workflow).unwrap_err().to_string().starts_with("`table` is a file"));
     }
 
+    /// Arguments that look like shell code, expressions, templates or options stay one text.
     #[test]
-    fn what_is_made_to_be_code_stays_one_text() {
+    fn hostile_input_stays_single_value() {
         for hostile in [
             "-rf",
             "$(id) `id`; rm -rf ~ && true | x",

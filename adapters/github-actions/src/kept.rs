@@ -1,5 +1,5 @@
-//! What GitHub answered lately, by path, with the tag under which it says that nothing has changed. Such an answer is not
-//! counted by GitHub. Bounded; all of it may be lost.
+//! Cache of GitHub's responses by path, with their ETags. GitHub does not count a request for unchanged data
+//! against the rate limit. Its size is limited, and all of it may be lost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The most bytes of answers that are kept.
+/// Maximum total size of cached responses, in bytes.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
 #[derive(Default)]
@@ -26,32 +26,32 @@ struct Answers {
 struct Answer {
     tag: String,
     body: Bytes,
-    /// When GitHub last said that this is how it is.
+    /// When GitHub last sent or confirmed this response.
     told_at: Instant,
     used: u64,
 }
 
 impl Kept {
-    /// The tag of the last answer to this path.
+    /// Returns the ETag of the last response for this path.
     pub(crate) fn tag(&self, path: &str) -> Option<String> {
         self.answers.lock().by_path.get(path).map(|answer| answer.tag.clone())
     }
 
-    /// The last answer to this path, of which GitHub has said just now that it still holds.
+    /// Returns the last response for this path, which GitHub has just confirmed.
     pub(crate) fn confirmed(&self, path: &str) -> Option<Bytes> {
         let mut answers = self.answers.lock();
         answers.by_path.get_mut(path)?.told_at = Instant::now();
         answers.take(path)
     }
 
-    /// The last answer to this path, if GitHub gave or confirmed it within this time.
+    /// Returns the last response for this path, if GitHub sent or confirmed it within `age`.
     pub(crate) fn within(&self, age: Duration, path: &str) -> Option<Bytes> {
         let mut answers = self.answers.lock();
         let is_recent = answers.by_path.get(path).is_some_and(|answer| answer.told_at.elapsed() < age);
         if is_recent { answers.take(path) } else { None }
     }
 
-    /// Keeps an answer, and forgets those that were not used for longest.
+    /// Stores a response, and evicts the least recently used ones.
     pub(crate) fn put(&self, path: &str, tag: String, body: Bytes) {
         self.put_within(MOST_BYTES, path, tag, body);
     }
@@ -87,8 +87,9 @@ impl Answers {
 mod tests {
     use super::*;
 
+    /// The least recently used response is dropped when the cache is full.
     #[test]
-    fn what_was_not_used_for_longest_is_forgotten_first() {
+    fn least_recently_used_response_is_evicted() {
         let kept = Kept::default();
         let put =
             |path: &str| kept.put_within(10, path, format!("tag of {path}"), Bytes::from_static(b"four"));
@@ -102,8 +103,9 @@ mod tests {
         assert_eq!(kept.answers.lock().bytes, 8, "an answer takes the place of the one before");
     }
 
+    /// A cached response is used only up to the age that the caller allows.
     #[test]
-    fn an_answer_counts_for_as_long_as_is_wanted_and_not_for_more() {
+    fn cached_response_respects_max_age() {
         let kept = Kept::default();
         kept.put("a", "tag".to_owned(), Bytes::from_static(b"four"));
         assert!(kept.within(Duration::MAX, "a").is_some() && kept.within(Duration::MAX, "b").is_none());

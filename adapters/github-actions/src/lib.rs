@@ -1,6 +1,6 @@
-//! `kind = "github-actions"`: each job is a run of a workflow of GitHub Actions, started by `workflow_dispatch`. The runs are
-//! GitHub's, which is why they outlive the server. README.md says what is promised. It must know nothing of the server but the
-//! sdk.
+//! `kind = "github-actions"`: each job is a run of a workflow of GitHub Actions, started by
+//! `workflow_dispatch`. The runs belong to GitHub and therefore outlive the server. README.md lists the
+//! guarantees. It must depend on nothing of the server but the sdk.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ mod workflow;
 
 pub use config::{App, Config, Discover, PerCaller, Target};
 
-/// The adapter.
+/// Adapter for GitHub Actions.
 #[derive(Debug)]
 pub struct GithubActions;
 

@@ -1,5 +1,5 @@
-//! What GitHub lets a credential ask: once it says that it is enough, nothing more is asked until then. One for each
-//! backend, since a backend has one credential. All of it may be lost.
+//! Rate limits of a credential: once GitHub reports that a limit is reached, no request is sent until it is
+//! reset. Each credential has its own. All of it may be lost.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::failure::patience;
 
-/// Below this part of its hourly allowance, a credential asks only for what must be known.
+/// Fraction of the hourly limit below which a credential sends only essential requests.
 const SPARE: f64 = 0.1;
 
 #[derive(Debug, Default)]
@@ -21,14 +21,14 @@ pub(crate) struct Limits {
 #[derive(Debug, Default)]
 struct Known {
     until: Option<Instant>,
-    /// True if little is left of the hour's allowance.
+    /// True if little is left of the hourly limit.
     scarce: bool,
-    /// What is left of it, and what there was.
+    /// Remaining requests of the hourly limit, and the limit.
     hour: Option<(f64, f64)>,
 }
 
 impl Limits {
-    /// An error if GitHub asked for patience and it is not over.
+    /// Returns an error while GitHub asks to wait.
     pub(crate) fn check(&self) -> Result<()> {
         let until = self.known.lock().until;
         let left = until.map(|until| until.saturating_duration_since(Instant::now())).unwrap_or_default();
@@ -38,7 +38,7 @@ impl Limits {
         Err(Error::limited(Some(left), "GitHub asked for patience, and nothing is asked of it until then"))
     }
 
-    /// Learns from an answer that was given.
+    /// Updates the limits from the headers of a response.
     pub(crate) fn learn(&self, headers: &HeaderMap) {
         let number = |name: &str| headers.get(name)?.to_str().ok()?.parse::<f64>().ok();
         let (Some(left), Some(all)) = (number("x-ratelimit-remaining"), number("x-ratelimit-limit")) else {
@@ -53,20 +53,20 @@ impl Limits {
         }
     }
 
-    /// What is left of the hour's allowance, as GitHub last said.
+    /// Returns the rest of the hourly limit, as GitHub last reported it.
     pub(crate) fn budget(&self) -> Option<Budget> {
         let (left, limit) = self.known.lock().hour?;
         Some(Budget { name: "hour".to_owned(), left, limit })
     }
 
-    /// Learns from a refusal.
+    /// Updates the limits from an error response.
     pub(crate) fn refused(&self, error: &Error) {
         if let ErrorKind::Limited { after: Some(after) } = error.kind() {
             self.wait(after);
         }
     }
 
-    /// False if what is only nice to know must not be asked for.
+    /// Returns false if optional requests must not be sent.
     pub(crate) fn are_ample(&self) -> bool {
         let scarce = self.known.lock().scarce;
         !scarce && self.check().is_ok()
@@ -93,8 +93,9 @@ mod tests {
         limits
     }
 
+    /// A spent rate limit blocks requests. Of two retry delays, the longer one holds.
     #[tokio::test]
-    async fn a_spent_allowance_is_not_asked_again() {
+    async fn exhausted_rate_limit_blocks_requests() {
         assert!(told("5000").are_ample() && told("4000").check().is_ok());
         let scarce = told("499");
         assert!(!scarce.are_ample() && scarce.check().is_ok());

@@ -1,5 +1,5 @@
-//! Fetches logs and artifacts from where GitHub's links lead: other hosts, which must never be sent a credential. What is
-//! fetched is bounded, or given on as it comes.
+//! Download of logs and artifacts from the targets of GitHub's links: other hosts, which must never receive a
+//! credential. A download has a maximum size, or is passed on as a stream.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::client;
 use crate::config::Config;
 use crate::failure::Failure;
 
-/// How long a link may take in all.
+/// Timeout of a whole download.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The most redirects that a host behind a link may answer with.
+/// Maximum number of redirects by the host of a link.
 const REDIRECTS: usize = 3;
 
 pub(crate) struct Links {
@@ -25,7 +25,7 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// For the links of the API that a config names.
+    /// Creates the client for links of the configured API.
     pub(crate) fn new(config: &Config) -> Result<Self> {
         let api = client::api(config)?;
         let from = api.clone();
@@ -41,13 +41,14 @@ impl Links {
         Ok(Self { client, api })
     }
 
-    /// What the link at a path of the API leads to; an error's status is GitHub's. A link that has expired meanwhile is asked
-    /// for once more.
+    /// Opens the target of the link at a path of the API. The status in an error is GitHub's. An expired link
+    /// is requested a second time.
     pub(crate) async fn open(&self, api: &Api, what: &str, path: &str) -> Result<Body, Failure> {
         self.open_from(api, what, path, None).await
     }
 
-    /// The same, and of what is long only about the last so many bytes, where the host says how long it is.
+    /// Opens the target, but only about its last `most` bytes if it is longer and the host reports its
+    /// length.
     pub(crate) async fn open_end(
         &self,
         api: &Api,
@@ -58,7 +59,7 @@ impl Links {
         let whole = self.open(api, what, path).await?;
         match whole.answer.content_length() {
             Some(length) if length > most => {
-                // What was not read of the whole is not sent either.
+                // Closing the connection prevents the host from sending the rest.
                 drop(whole);
                 self.open_from(api, what, path, Some(length - most)).await
             }
@@ -92,8 +93,8 @@ impl Links {
     }
 }
 
-/// Whether something may be fetched where this API sends us: over TLS, and neither from this machine nor from where machines are
-/// handed their credentials, unless the API itself is such a place.
+/// Returns true if a link of this API may be followed. It must use TLS, unless the API does not. It must not
+/// lead to this machine or to a metadata service, unless the API itself is at such an address.
 fn may_lead(api: &Url, to: &Url) -> bool {
     let secured = to.scheme() == "https" || (to.scheme() == "http" && api.scheme() == "http");
     secured && (!is_near(to) || is_near(api))
@@ -103,24 +104,24 @@ fn is_near(url: &Url) -> bool {
     url.host_str().is_some_and(taskbridge_sdk::is_near)
 }
 
-/// What a link leads to, as it comes.
+/// Content of a link's target, as a stream.
 pub(crate) struct Body {
     answer: reqwest::Response,
-    /// True if it does not begin at the beginning.
+    /// True if the beginning is missing.
     pub(crate) is_part: bool,
     what: String,
     host: String,
 }
 
 impl Body {
-    /// The media type, as the host gives it.
+    /// Returns the media type according to the host.
     pub(crate) fn media_type(&self) -> &str {
         let given = self.answer.headers().get(CONTENT_TYPE).and_then(|given| given.to_str().ok());
         given.and_then(|given| given.split(';').next()).unwrap_or_default().trim()
     }
 
-    /// True if it is an archive that GitHub made of an artifact, and not a file that was uploaded as it is. Older servers show it by
-    /// the link alone.
+    /// Returns true if this is an archive that GitHub made of an artifact, and not a file that was uploaded
+    /// without an archive. With older servers, only the link shows this.
     pub(crate) fn is_zip(&self) -> bool {
         let types = ["application/zip", "application/x-zip-compressed", "application/zip-compressed"];
         types.contains(&self.media_type()) || self.answer.url().path().ends_with(".zip")
@@ -130,9 +131,9 @@ impl Body {
         self.answer.chunk().await.map_err(|e| broken(&self.what, &self.host, &e))
     }
 
-    /// All of it; `None` if there is more than this.
+    /// Reads the whole content. `None` if it is longer than `most`.
     pub(crate) async fn all(mut self, most: u64) -> Result<Option<Vec<u8>>, Failure> {
-        // What the host says of its length is worth the memory only as far as it may be true.
+        // The reported length may be false, so it limits only the initial allocation.
         let length = self.answer.content_length().unwrap_or_default().min(most);
         let mut all = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
         while let Some(chunk) = self.next().await? {
@@ -145,7 +146,8 @@ impl Body {
     }
 }
 
-/// The link itself is a secret for a moment, so that no message holds more of it than its host.
+/// Returns the error of a failed download. The link itself is a secret for a short time, so the message
+/// contains only its host.
 fn broken(what: &str, host: &str, error: &reqwest::Error) -> Failure {
     let why = innermost(error);
     unavailable(match error.is_connect() {
@@ -162,8 +164,9 @@ fn unavailable(message: String) -> Failure {
 mod tests {
     use super::*;
 
+    /// A link must not lead to this machine or to a metadata service, except where the API itself is local.
     #[test]
-    fn a_link_leads_neither_to_this_machine_nor_to_where_credentials_are_handed_out() {
+    fn loopback_and_metadata_links_are_refused() {
         let may = |api: &str, to: &str| may_lead(&Url::parse(api).unwrap(), &Url::parse(to).unwrap());
         let github = "https://api.github.com";
         for to in [

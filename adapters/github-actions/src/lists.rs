@@ -1,5 +1,5 @@
-//! What lists of runs said last, by group, and for how long that is believed. Looks at many jobs come one after the other, and
-//! must not cost a request each. It may be lost, and must not ask for anything itself.
+//! Cache of the last lists of runs by group, with their maximum age. Polls of many jobs arrive one after the
+//! other, and must not cost a request each. It may be lost. It must not call GitHub.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,42 +10,42 @@ use tokio::time::Instant;
 
 use crate::wire::Run;
 
-/// The longest that a list is believed.
+/// Maximum age of a list.
 const LONGEST: Duration = Duration::from_secs(40);
-/// For how long a run counts that somebody wanted to know of: longer than from one look at it to the next.
+/// How long a run counts as wanted after a poll: longer than the interval between two polls.
 const WANTED: Duration = Duration::from_secs(180);
 
-/// All that was listed.
+/// Cached lists.
 #[derive(Default)]
 pub(crate) struct Lists {
     groups: Mutex<HashMap<GroupKey, Group>>,
 }
 
-/// What was listed of one workflow.
+/// Cached list of one workflow.
 #[derive(Default)]
 struct Group {
     listed: Option<(Instant, HashMap<u64, Run>)>,
     wanted: HashMap<u64, Wanted>,
 }
 
-/// A run that somebody wants to know of.
+/// Run that is polled.
 struct Wanted {
-    /// When it was wanted first, or something last happened to it.
+    /// Time of the first poll, or of its last change.
     since: Instant,
-    /// When it was wanted last.
+    /// Time of the last poll.
     last: Instant,
 }
 
-/// What is known before a look.
+/// Cached state before a poll.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Known {
     pub(crate) runs: HashMap<u64, Run>,
-    /// All runs that a list is to answer for, if one is to be asked for.
+    /// All runs that a list would cover, if one is due.
     pub(crate) to_list: Option<Vec<u64>>,
 }
 
 impl Lists {
-    /// Notes that a run may have changed: what was listed of it before is not believed any more.
+    /// Records that a run may have changed: data from before is no longer used.
     pub(crate) fn stir(&self, run: u64, now: Instant) {
         for group in self.groups.lock().values_mut() {
             if let Some(wanted) = group.wanted.get_mut(&run) {
@@ -54,14 +54,14 @@ impl Lists {
         }
     }
 
-    /// For how long what was said of a run is believed.
+    /// Returns how long data about a run is used.
     pub(crate) fn belief(&self, group: &GroupKey, run: u64, now: Instant) -> Duration {
         let groups = self.groups.lock();
         let wanted = groups.get(group).and_then(|it| it.wanted.get(&run));
         wanted.map_or(Duration::ZERO, |wanted| wanted.belief(now))
     }
 
-    /// What is known of these runs of a workflow.
+    /// Returns the cached state of these runs of a workflow.
     pub(crate) fn known(&self, group: &GroupKey, runs: &[u64], now: Instant) -> Known {
         let mut groups = self.groups.lock();
         groups.retain(|key, it| key == group || it.wanted.values().any(|wanted| now - wanted.last < WANTED));
@@ -81,7 +81,7 @@ impl Lists {
         Known { runs: known, to_list }
     }
 
-    /// Keeps what a list said that was asked for then.
+    /// Stores the result of a list that was requested at `asked`.
     pub(crate) fn keep(&self, group: &GroupKey, asked: Instant, runs: HashMap<u64, Run>) {
         let mut groups = self.groups.lock();
         let it = groups.entry(group.clone()).or_default();
@@ -98,7 +98,8 @@ impl Lists {
 }
 
 impl Wanted {
-    /// A tenth of the time that it is watched, so that what happens to it is seen with as much delay at most.
+    /// Returns a tenth of the time for which the run was watched, so a change is seen with at most that
+    /// delay.
     fn belief(&self, now: Instant) -> Duration {
         LONGEST.min((now - self.since) / 10)
     }
@@ -121,11 +122,12 @@ mod tests {
         GroupKey::new("octo-org/app/release.yml")
     }
 
+    /// A hundred old runs are listed every forty seconds, however their polls are spread.
     #[test]
-    fn a_hundred_old_runs_are_listed_every_forty_seconds_however_their_looks_come() {
+    fn old_runs_share_periodic_list() {
         let (lists, begin) = (Lists::default(), Instant::now());
         let mut asked = Vec::new();
-        // Two looks at each in a minute, one after the other, for twenty minutes.
+        // Each run is polled twice per minute, one after the other, for twenty minutes.
         for tick in 0..4000u32 {
             let now = begin + Duration::from_millis(300) * tick;
             if let Some(wanted) = lists.known(&group(), &[u64::from(tick % 100)], now).to_list {
@@ -143,8 +145,9 @@ mod tests {
         assert!(asked.len() < 200, "at first more often: {}", asked.len());
     }
 
+    /// A list is reused for a tenth of the time for which a run is watched without a change.
     #[test]
-    fn a_list_is_believed_for_a_tenth_of_the_time_that_a_run_is_watched() {
+    fn run_list_expires_by_watch_time() {
         let (lists, begin) = (Lists::default(), Instant::now());
         lists.known(&group(), &[1], begin);
         let listed = begin + Duration::from_secs(100);
@@ -154,15 +157,16 @@ mod tests {
         assert!(known(1, 12).to_list.is_some());
         assert!(known(2, 1).to_list.is_some(), "a run that was never looked at may have begun just now");
         assert!(known(555, 1).to_list.is_some(), "what is in no list must be asked for");
-        // Something happened to all of them: from now on they are watched anew.
+        // All runs have changed, so the time for which they were watched starts again.
         let changed = listed + Duration::from_secs(50);
         lists.keep(&group(), changed, page("completed"));
         let known = |after| lists.known(&group(), &[1], changed + Duration::from_secs(after));
         assert!(known(0).to_list.is_some() && known(5).to_list.is_some());
     }
 
+    /// A run that may have changed is listed again, and its next lists expire sooner.
     #[test]
-    fn what_may_have_changed_is_asked_for() {
+    fn changed_run_bypasses_list() {
         let (lists, begin) = (Lists::default(), Instant::now());
         lists.known(&group(), &[1, 2], begin);
         let now = begin + Duration::from_secs(100);

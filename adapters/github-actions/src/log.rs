@@ -1,5 +1,5 @@
-//! What the jobs of a run have printed. GitHub hands a job's log out once the job has ended. Logs can be of any length: only
-//! the end is kept, and no more of it than was asked for.
+//! Logs of a run's jobs. GitHub provides the log of a job after the job has ended. Logs can have any length:
+//! only the end is kept, up to the requested size.
 
 use std::collections::VecDeque;
 
@@ -9,11 +9,11 @@ use crate::backend::Actions;
 use crate::handle::Place;
 use crate::wire::Job;
 
-/// The most bytes of the failing step's end that a result holds.
+/// Maximum bytes of a failed step's last lines in a result.
 const FAILURE_BYTES: usize = 1200;
-/// How much more of a log is asked for than is wanted, because a line may begin before that.
+/// How many more bytes of a log are requested than wanted, because a line may begin before them.
 const LONGEST_LINE: usize = 64 * 1024;
-/// And the most lines.
+/// Maximum number of a failed step's last lines in a result.
 const FAILURE_LINES: usize = 20;
 
 #[async_trait]
@@ -28,14 +28,14 @@ impl Logs for Actions {
         let ended: Vec<&Job> = jobs.iter().filter(|job| job.status.as_deref() == Some("completed")).collect();
         let mut text = String::new();
         let mut cut = false;
-        // From the last job on, until there is enough.
+        // From the last job backwards, until there is enough.
         for job in ended.iter().rev() {
             let left = request.max_bytes.saturating_sub(text.len());
             let mut tail = Tail::new(left, request.search.as_deref());
             if ended.len() > 1 && request.search.is_none() {
                 tail.line(&format!("== {}: {}", job.name, job.conclusion.as_deref().unwrap_or("ended")));
             }
-            // A job that was skipped has none, and what is old is deleted.
+            // A skipped job has no log, and old logs are deleted.
             let _ = self.read(&place, job, &mut tail).await?;
             let (more, was_cut) = tail.ended();
             text.insert_str(0, &more);
@@ -49,10 +49,10 @@ impl Logs for Actions {
 }
 
 impl Actions {
-    /// Reads the end of a job's log. False if GitHub has none, or none yet.
+    /// Reads the end of a job's log. Returns false if GitHub has no log, or none yet.
     async fn read(&self, place: &Place, job: &Job, tail: &mut Tail) -> Result<bool> {
         let path = format!("/repos/{}/actions/jobs/{}/logs", place.repository, job.id);
-        // To search a log it must be read whole; a line may begin before what is wanted of it.
+        // A search must read the whole log. Otherwise, a line may begin before the wanted bytes.
         let most = if tail.search.is_some() { u64::MAX } else { (tail.most + LONGEST_LINE) as u64 };
         let mut body = match self
             .links
@@ -74,10 +74,11 @@ impl Actions {
         Ok(true)
     }
 
-    /// The last lines of the step in which a job failed.
+    /// Returns the last lines of the step in which a job failed.
     ///
     /// # Errors
-    /// `Unavailable` if the job ran and GitHub has no log of it: right after its end there may be none yet.
+    /// `Unavailable` if the job ran and GitHub has no log of it: directly after its end, there may be none
+    /// yet.
     pub(crate) async fn last_lines(&self, place: &Place, job: &Job) -> Result<String> {
         let mut tail = Tail::new(256 * 1024, None);
         if !self.read(place, job, &mut tail).await? && !job.steps().is_empty() {
@@ -90,7 +91,7 @@ impl Actions {
     }
 }
 
-/// What stands before the last error that GitHub's runner noted, without the times.
+/// Returns the lines up to the last error of GitHub's runner, without their times.
 fn failing(log: &str) -> String {
     let lines: Vec<&str> = log.lines().map(without_time).collect();
     let end = lines.iter().rposition(|line| line.starts_with("##[error]")).map_or(lines.len(), |at| at + 1);
@@ -103,7 +104,7 @@ fn failing(log: &str) -> String {
     kept.join("\n")
 }
 
-/// A line without the moment that GitHub writes before it.
+/// Returns a line without the time that GitHub writes before it.
 fn without_time(line: &str) -> &str {
     match line.split_once(' ') {
         Some((time, rest)) if time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok() => rest,
@@ -111,16 +112,16 @@ fn without_time(line: &str) -> &str {
     }
 }
 
-/// The end of a text that comes in pieces.
+/// End of a text that arrives in pieces.
 struct Tail {
     most: usize,
     search: Option<String>,
     lines: VecDeque<String>,
     bytes: usize,
-    /// The line that has begun and not ended.
+    /// Incomplete last line.
     begun: Vec<u8>,
     cut: bool,
-    /// True until the end of a line whose beginning is not there.
+    /// True until the end of a line whose beginning is missing.
     within: bool,
 }
 
@@ -144,7 +145,7 @@ impl Tail {
             self.end_line();
         }
         self.begun.extend_from_slice(chunk);
-        // A line may be as long as the log: its end is what matters then.
+        // A line may be as long as the log. Then only its end is kept.
         let longest = self.most.max(LONGEST_LINE);
         if self.begun.len() > 2 * longest {
             self.begun.drain(..self.begun.len() - longest);
@@ -152,7 +153,7 @@ impl Tail {
         }
     }
 
-    /// What comes now begins in the middle of a line.
+    /// Marks that the text begins in the middle of a line.
     fn begins_within(&mut self) {
         self.cut = true;
         self.within = true;
@@ -168,7 +169,7 @@ impl Tail {
     }
 
     fn line(&mut self, line: &str) {
-        // A byte order mark stands at the start of GitHub's logs.
+        // GitHub's logs start with a byte order mark.
         let line = line.trim_start_matches('\u{feff}');
         if self.search.as_ref().is_some_and(|search| !line.to_lowercase().contains(search)) {
             return;
@@ -181,7 +182,7 @@ impl Tail {
         }
     }
 
-    /// The text, and whether there was more.
+    /// Returns the text, and true if something was cut.
     fn ended(mut self) -> (String, bool) {
         if !self.begun.is_empty() {
             self.end_line();
@@ -190,7 +191,7 @@ impl Tail {
         if text.len() <= self.most {
             return (text, self.cut);
         }
-        // One line alone is too long.
+        // A single line is too long.
         let earliest = text.len() - self.most;
         let at = (earliest..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
         (text[at..].to_owned(), true)
@@ -209,8 +210,9 @@ mod tests {
         tail.ended()
     }
 
+    /// The last lines that fit into the size limit are kept, and the rest is reported as cut off.
     #[test]
-    fn the_last_lines_that_fit_are_kept() {
+    fn log_stream_keeps_last_fitting_lines() {
         let pieces = ["\u{feff}on", "e\ntwo\r\ndrei", " ä"];
         assert_eq!(tail(100, None, &pieces), ("one\ntwo\ndrei ä\n".to_owned(), false));
         assert_eq!(tail(12, None, &pieces), ("two\ndrei ä\n".to_owned(), true));
@@ -220,8 +222,9 @@ mod tests {
         assert_eq!(tail(100, Some("TWO"), &pieces), ("two\n".to_owned(), false));
     }
 
+    /// A line that never ends is kept only up to a limit.
     #[test]
-    fn a_line_without_end_needs_no_memory_without_end() {
+    fn endless_line_uses_bounded_memory() {
         let mut tail = Tail::new(10, None);
         for _ in 0..1000 {
             tail.push(&[b'x'; 1000]);
@@ -230,8 +233,9 @@ mod tests {
         assert_eq!(tail.ended(), ("xxxxxxxxx\n".to_owned(), true));
     }
 
+    /// The excerpt of a failed log contains the lines up to the last error, without timestamps.
     #[test]
-    fn a_failure_is_what_stands_before_the_last_error() {
+    fn failure_excerpt_ends_at_last_error() {
         let log = "2026-11-22T02:48:22.1234567Z compiling\n2026-11-22T02:48:22.0000000Z test failed: 1 != 2\n\
             2026-11-22T02:48:22.0000000Z ##[error]Process completed with exit code 3.\n2026-11-22T02:48:23.0000000Z Cleaning up\n";
         assert_eq!(failing(log), "compiling\ntest failed: 1 != 2\nProcess completed with exit code 3.");

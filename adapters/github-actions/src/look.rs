@@ -1,4 +1,4 @@
-//! One look at one run: what GitHub says of it, with what only its jobs and its environments tell.
+//! Poll of one run: what GitHub reports of it, and what only its jobs and its environments show.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::progress::Told;
 use crate::state::{Stage, since};
 use crate::wire::{Job, Jobs, Repository, Run};
 
-/// The most pages of jobs that are read. GitHub runs at most 256 jobs of a matrix.
+/// Maximum number of pages of jobs. GitHub runs at most 256 jobs of a matrix.
 const MOST_PAGES: usize = 4;
 
 impl Actions {
-    /// Looks at a run by itself. What only its jobs tell is told where somebody watches it.
+    /// Polls one run. If `watched`, its jobs are read for the progress.
     pub(crate) async fn look(&self, handle: &JobHandle, watched: bool) -> Result<Observation> {
         let Some(place) = Place::parse(handle) else { return Ok(gone()) };
         match self.api.get::<Run>("the run", &place.path()).await {
@@ -25,7 +25,8 @@ impl Actions {
         }
     }
 
-    /// GitHub says "not found" also of what the token may no longer see, and of runs of a repository whose name another has now.
+    /// GitHub also answers "not found" if the token may no longer see a run, or if another repository has
+    /// taken the name of the run's repository.
     async fn missing(&self, place: &Place, watched: bool) -> Result<Observation> {
         match place.repository_id {
             None => drop(self.default_branch(Duration::ZERO, &place.repository).await?),
@@ -47,10 +48,10 @@ impl Actions {
         Ok(gone())
     }
 
-    /// What GitHub said of a run, judged for the attempt that is the job.
+    /// Converts GitHub's data about a run to an observation of the attempt that is the job.
     pub(crate) async fn judge(&self, place: &Place, mut run: Run, watched: bool) -> Result<Observation> {
         if run.run_attempt.is_some_and(|attempt| attempt > place.attempt) {
-            // Somebody has it run again. The job is the attempt that it began with.
+            // The run was rerun. The job is the attempt that it began with.
             match self.api.get::<Run>("the attempt", &place.attempt_path()).await {
                 Ok(attempt) => run = attempt,
                 Err(failure) if failure.is(404) => return Ok(gone()),
@@ -58,7 +59,7 @@ impl Actions {
             }
         }
         let stage = match run.run_attempt {
-            // What GitHub tells is still the attempt before.
+            // GitHub still reports the previous attempt.
             Some(attempt) if attempt < place.attempt => {
                 Stage::Queued(Some("GitHub has not begun with this attempt yet".to_owned()))
             }
@@ -82,7 +83,7 @@ impl Actions {
         Ok(Observation { since, ..seen })
     }
 
-    /// How far a run is, as far as that may be asked now.
+    /// Returns the progress of a run. Reads its jobs if that is allowed now.
     async fn told(&self, place: &Place, watched: bool) -> Told {
         if watched
             && self.api.own.limits.are_ample()
@@ -94,7 +95,7 @@ impl Actions {
         self.watch.last(place.run)
     }
 
-    /// The jobs of the attempt.
+    /// Returns the jobs of the attempt.
     pub(crate) async fn jobs(&self, place: &Place) -> Result<Vec<Job>> {
         let mut jobs = Vec::new();
         for page in 1..=MOST_PAGES {
@@ -110,7 +111,7 @@ impl Actions {
     }
 }
 
-/// A run that was deleted, or never was.
+/// Returns the observation of a run that was deleted or never existed.
 fn gone() -> Observation {
     Observation::new(JobState::Gone)
         .with_message(

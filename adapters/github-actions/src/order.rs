@@ -1,6 +1,6 @@
-//! What a dispatch says, made of the job and the workflow's file. What was read of GitHub lately is not asked for again, so
-//! that in the usual case a start is the dispatch and nothing else: whatever a kill hits between the core's intent and the
-//! dispatch ends as uncertain. It must not dispatch anything.
+//! Content of a dispatch, built from the job and the workflow's file. Recent data of GitHub is reused, so
+//! that a start usually consists of the dispatch alone. A process that is killed between the core's intent
+//! and the dispatch leaves an uncertain task, so this time must be short. It must not dispatch anything.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::handle::Place;
 use crate::inputs::{self, render};
 use crate::workflow::{self, Workflow};
 
-/// For how long a workflow's file and a repository's default branch are used as they were read.
+/// How long a workflow's file and a repository's default branch are cached.
 const KEPT_FOR: Duration = Duration::from_secs(300);
-/// They are read again before that where runs of the workflow are watched.
+/// Age at which they are refreshed if runs of the workflow are polled.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(150);
-/// The most branches and tags of one workflow whose files are kept ready.
+/// Maximum number of branches and tags of one workflow whose files are kept in the cache.
 const MOST_REFS: usize = 4;
 
-/// What is dispatched.
+/// Dispatch to send.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Order {
     pub(crate) repository: String,
@@ -31,7 +31,7 @@ pub(crate) struct Order {
     pub(crate) workflow: String,
     git_ref: String,
     inputs: Map<String, Value>,
-    /// True if the run will carry the job's key.
+    /// True if the run will show the job's key.
     pub(crate) marked: bool,
 }
 
@@ -61,23 +61,23 @@ impl Order {
 }
 
 impl Actions {
-    /// What is to be dispatched for a job. Whatever goes wrong here, nothing was sent.
+    /// Builds the dispatch for a job. If this fails, nothing was sent.
     pub(crate) async fn order(&self, job: &JobSpec, target: &Target, repository: &str) -> Result<Order> {
         let reading = async {
             match self.order_within(KEPT_FOR, job, target, repository).await {
-                // What was kept may be why.
+                // Cached data may be the cause.
                 Err(error) if matches!(error.kind(), ErrorKind::Rejected | ErrorKind::Config) => {
                     self.order_anew(job, target, repository).await
                 }
                 order => order,
             }
         };
-        // The dispatch needs time, too: whoever starts a job gives up on all of it together.
+        // The dispatch needs time as well: the caller's timeout covers the whole start.
         let late = || Err(Error::unavailable("GitHub answers slowly, so nothing was dispatched"));
         timeout(self.call_timeout / 2, reading).await.unwrap_or_else(|_| late())
     }
 
-    /// The same by what GitHub says now.
+    /// Builds the dispatch from current data of GitHub.
     pub(crate) async fn order_anew(&self, job: &JobSpec, target: &Target, repository: &str) -> Result<Order> {
         self.order_within(Duration::ZERO, job, target, repository).await
     }
@@ -105,7 +105,7 @@ impl Actions {
         })
     }
 
-    /// Whether the runs of a job carry its key, as far as that can be told.
+    /// Returns whether the runs of a job show its key, or `None` if that is unknown.
     pub(crate) async fn carries_mark(
         &self,
         job: &JobSpec,
@@ -141,7 +141,7 @@ impl Actions {
         Ok(git_ref)
     }
 
-    /// The workflow's file. Where the caller chose the branch, it is the caller who is told that it is not there.
+    /// Reads the workflow's file. If the caller chose the branch, a missing file is the caller's error.
     async fn workflow_of(
         &self,
         age: Duration,
@@ -157,7 +157,8 @@ impl Actions {
         })
     }
 
-    /// Reads again what starts of a workflow need, before it is too old: its file at its default branch, and where it ran last.
+    /// Refreshes the data that starts of a workflow need before it expires: its file at the default branch
+    /// and at the branches of recent runs.
     pub(crate) async fn keep_ready(&self, group: &GroupKey, ran_at: BTreeSet<String>) {
         let Some((repository, file)) = group.as_str().rsplit_once('/') else { return };
         if !self.api.own.limits.are_ample() || !self.is_to_be_read(group) {
@@ -167,15 +168,15 @@ impl Actions {
             let mut refs = ran_at;
             refs.extend(self.default_branch(READ_AGAIN_AFTER, repository).await);
             for git_ref in refs.iter().take(MOST_REFS) {
-                // What is wrong with the file is told to who starts it.
+                // A start reports an invalid file.
                 drop(workflow::text(&self.api, READ_AGAIN_AFTER, repository, file, git_ref).await);
             }
         };
-        // It must not hold up the looks.
+        // It must not delay the polls.
         drop(timeout(self.call_timeout / 4, reading).await);
     }
 
-    /// True once in a while for each workflow.
+    /// Returns true once per interval for each workflow.
     fn is_to_be_read(&self, group: &GroupKey) -> bool {
         let (mut read, now) = (self.read.lock(), Instant::now());
         read.retain(|_, at| now - *at < READ_AGAIN_AFTER);

@@ -1,6 +1,6 @@
-//! With whose credentials GitHub is asked. Where the config says so, what changes something is asked for with the token of the
-//! person on whose behalf it is done; looks are made with the backend's own, so that one list answers for the runs of many.
-//! Nothing is ever done with others' credentials in place of a person's.
+//! Credentials of GitHub requests. With `per_caller`, a request that changes something uses the token of the
+//! person on whose behalf it is made. Reads use the backend's own credential, so that one list reports on the
+//! runs of many people. It must never use other credentials in place of a person's.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::credential::Credential;
 use crate::limits::Limits;
 
-/// One credential, and what GitHub lets it ask.
+/// Credential and its rate limits.
 pub(crate) struct Hand {
     pub(crate) crab: Octocrab,
     pub(crate) limits: Limits,
@@ -25,14 +25,14 @@ impl Hand {
     }
 }
 
-/// The credentials of people, by what they are told apart by.
+/// Credentials of people, by their ids.
 pub(crate) struct Persons(HashMap<String, (Hand, Credential)>);
 
 impl Persons {
-    /// `None` if all is done with the backend's own credential.
+    /// Returns `None` if all requests use the backend's own credential.
     pub(crate) fn of(config: &Config) -> Result<Option<Self>> {
         let Some(wanted) = &config.per_caller else { return Ok(None) };
-        // Without a credential of its own, so that a request can hold the person's and no other.
+        // This client has no credential of its own, so a request contains the person's and no other.
         let nobody = client::nobody(config)?;
         let mut hands = HashMap::new();
         for (id, token) in &wanted.tokens {
@@ -44,17 +44,17 @@ impl Persons {
         Ok(Some(Self(hands)))
     }
 
-    /// All of them, by their ids.
+    /// Returns all credentials with their ids.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&String, &Hand, Credential)> {
         self.0.iter().map(|(id, (hand, kind))| (id, hand, *kind))
     }
 }
 
 impl Actions {
-    /// Who asks for what is done on somebody's behalf.
+    /// Returns the credential for requests on behalf of a person.
     ///
     /// # Errors
-    /// `Denied`, if there is nobody, or nobody whose token is known.
+    /// `Denied` without a person, or if their token is unknown.
     pub(crate) fn hand(&self, whom: Option<&OnBehalfOf>) -> Result<&Hand> {
         let Some(persons) = &self.persons else { return Ok(&self.api.own) };
         let whom = whom.ok_or_else(|| {

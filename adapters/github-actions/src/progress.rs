@@ -1,5 +1,6 @@
-//! How far a running run is: its jobs and steps, as one line and a count. Jobs are read no more often than the config
-//! allows, for all runs of the backend together; in between, a run is told to be where it was. All of it may be lost.
+//! Progress of running runs: their jobs and steps as one line and a count. Jobs are read no more often than
+//! the config allows, for all runs of the backend together. Between two reads, a run keeps its last progress.
+//! All of it may be lost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::wire::{Job, Run, moment};
 
-/// For how long a run that is no longer looked at is remembered.
+/// How long the progress of a run is kept after its last read.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// What is told of a run beside its state.
+/// Progress of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Told {
     pub(crate) message: Option<String>,
@@ -21,7 +22,7 @@ pub(crate) struct Told {
     total: Option<f64>,
 }
 
-/// What was told of each run, and when its jobs were read.
+/// Last progress of each run, and when its jobs were read.
 pub(crate) struct Watch {
     between: Option<Duration>,
     seen: Mutex<Seen>,
@@ -39,15 +40,15 @@ impl Watch {
         Self { between, seen: Mutex::default() }
     }
 
-    /// True if the jobs of this run may be read now; whoever asks reads them then. Those that were read longest ago come
-    /// first, as far as they ask.
+    /// Returns true if the jobs of this run may be read now, and counts the read. Of the runs that ask, those
+    /// that were read longest ago come first.
     pub(crate) fn may_read(&self, run: u64, now: Instant) -> bool {
         let Some(between) = self.between else { return false };
         let mut seen = self.seen.lock();
         seen.runs.retain(|_, (at, _)| now - *at < REMEMBERED);
         let turn = between * u32::try_from(seen.runs.len()).unwrap_or(u32::MAX);
         let in_turn = seen.runs.get(&run).is_none_or(|(at, _)| now - *at >= turn);
-        // A few in one go are let through, so that a handful of runs need not wait for each other.
+        // A small burst is allowed, so that a few runs do not delay each other.
         let allowance = between * 5;
         let next = seen.next.unwrap_or(now).max(now);
         if !in_turn || next > now + allowance {
@@ -61,7 +62,7 @@ impl Watch {
         self.seen.lock().runs.insert(run, (now, told));
     }
 
-    /// What was told of the run last.
+    /// Returns the last progress of a run.
     pub(crate) fn last(&self, run: u64) -> Told {
         self.seen.lock().runs.get(&run).map(|(_, told)| told.clone()).unwrap_or_default()
     }
@@ -72,7 +73,7 @@ impl Watch {
 }
 
 impl Told {
-    /// What the jobs of a run tell.
+    /// Computes the progress from the jobs of a run.
     pub(crate) fn of(jobs: &[Job]) -> Self {
         let has_ended = |status: &Option<String>| status.as_deref() == Some("completed");
         let steps = || jobs.iter().flat_map(Job::steps);
@@ -102,7 +103,7 @@ impl Told {
         Self { message, done: done as f64, total: (total > 0).then_some(total as f64) }
     }
 
-    /// A look with what is told.
+    /// Adds the progress to an observation.
     pub(crate) fn within(self, seen: Observation, usual: Option<&str>) -> Observation {
         let message = match (self.message, usual) {
             (Some(message), Some(usual)) => Some(format!("{message}; {usual}")),
@@ -117,7 +118,7 @@ impl Told {
     }
 }
 
-/// How long a run usually takes: the median of those on a page that succeeded.
+/// Returns the usual duration of a run: the median of the successful ones on a page.
 pub(crate) fn usual(runs: &[Run]) -> Option<String> {
     let mut took: Vec<u64> = runs
         .iter()
@@ -151,8 +152,9 @@ mod tests {
         Job { name: name.to_owned(), status: Some(status.to_owned()), steps: Some(steps), ..Job::default() }
     }
 
+    /// The jobs of a run become one line and a count of steps.
     #[test]
-    fn jobs_are_told_in_one_line_and_a_count() {
+    fn jobs_become_message_and_progress() {
         let jobs = [
             job("build", "completed", &["completed", "completed"]),
             job("test (1)", "in_progress", &["completed", "in_progress", "queued"]),
@@ -171,8 +173,9 @@ mod tests {
         assert_eq!((nothing.message, nothing.progress), (None, None));
     }
 
+    /// Jobs are read as often as the config allows, and every run gets its turn.
     #[test]
-    fn jobs_are_read_as_often_as_allowed_and_in_turn() {
+    fn job_reads_are_limited_and_fair() {
         let (watch, start) = (Watch::new(60), Instant::now());
         let mut read = 0;
         for second in 0..120 {
@@ -190,8 +193,9 @@ mod tests {
         assert!(!Watch::new(0).may_read(1, start));
     }
 
+    /// The usual duration is the median of the runs that succeeded.
     #[test]
-    fn the_usual_time_is_the_median_of_those_that_succeeded() {
+    fn usual_duration_is_success_median() {
         let run = |minutes: u32, conclusion: &str| Run {
             conclusion: Some(conclusion.to_owned()),
             run_started_at: Some("2026-01-01T00:00:00Z".to_owned()),

@@ -1,5 +1,6 @@
-//! What a run waits for: environments that somebody must approve, and timers. An answer is a review at GitHub, given as the
-//! configured user. Where that user may not review, the message says who may, and the run goes on when they did.
+//! Gates of a run: environments that need an approval, and timers. An answer is a review at GitHub, given
+//! with the configured credential. If that user may not review, the message names the reviewers, and the run
+//! continues after their review.
 
 use std::time::Duration;
 
@@ -15,20 +16,21 @@ use crate::failure::Repeat;
 use crate::handle::Place;
 use crate::wire::{Pending, Review, Run};
 
-/// The longest comment that is handed over, in characters.
+/// Maximum length of a comment, in characters.
 const LONGEST: usize = 1000;
 
-/// How long GitHub may go on listing an environment that was just reviewed.
+/// How long GitHub may list an environment after its review.
 const REVIEW_LAG: Duration = Duration::from_secs(10);
 
-/// Longer than GitHub lets a job wait for a review (30 days). A gate whose question was dismissed is listed for that long; another
-/// gate has another id.
+/// Longer than GitHub lets a job wait for a review (30 days). A gate whose question was dismissed is listed
+/// that long. Another gate has another id.
 const LONGEST_WAIT: Duration = Duration::from_hours(35 * 24);
 
 impl Actions {
-    /// A look at a run that waits.
+    /// Returns the observation of a waiting run.
     pub(crate) async fn waiting(&self, place: &Place, run: &Run) -> Result<Observation> {
-        // In this order, an id never counts a review that was given after the list of gates was read.
+        // Because reviews are read first, an id never counts a review that was given after the list of gates
+        // was read.
         let age = self.lists.belief(&place.group(), place.run, Instant::now());
         let reviews = self.reviews(age, place).await?;
         let pending = self.pending(place).await?;
@@ -43,7 +45,7 @@ impl Actions {
         Ok(seen)
     }
 
-    /// Who rejected a run, and with which comment.
+    /// Returns who rejected a run, with their comment.
     pub(crate) async fn rejection(&self, place: &Place) -> Result<Option<String>> {
         let reviews = self.reviews(Duration::ZERO, place).await?;
         Ok(reviews.iter().rfind(|review| review.state == "rejected").map(|review| {
@@ -55,7 +57,7 @@ impl Actions {
         }))
     }
 
-    /// The reviews that a run has had.
+    /// Returns the reviews of a run.
     async fn reviews(&self, age: Duration, place: &Place) -> Result<Vec<Review>> {
         let path = format!("{}/approvals", place.path());
         match self.api.get_within(age, "the reviews", &path).await {
@@ -65,7 +67,7 @@ impl Actions {
         }
     }
 
-    /// What was said of it lately is believed for as long as what a list says of the run.
+    /// Returns the gates of a run. The cached response is used for as long as listed data about the run.
     async fn pending(&self, place: &Place) -> Result<Vec<Pending>> {
         let path = format!("{}/pending_deployments", place.path());
         let age = self.lists.belief(&place.group(), place.run, Instant::now());
@@ -73,8 +75,8 @@ impl Actions {
     }
 }
 
-/// What the environments that a run waits for make of it. Where each person reviews as themselves, whether they may is seen when
-/// they do.
+/// Converts the gates of a run to an observation. With `per_caller`, whether a person may review is only
+/// known when they answer.
 fn seen(place: &Place, pending: &[Pending], reviews: &[Review], link: &str, per_caller: bool) -> Observation {
     let mut seen = Observation::new(JobState::Running);
     let mut waits = Vec::new();
@@ -102,13 +104,14 @@ fn seen(place: &Place, pending: &[Pending], reviews: &[Review], link: &str, per_
     seen
 }
 
-/// The reviews of an environment.
+/// Returns the reviews of an environment.
 fn of(reviews: &[Review], environment: u64) -> impl Iterator<Item = &Review> {
     reviews.iter().filter(move |review| review.environments.iter().any(|one| one.id == environment))
 }
 
-/// What one question is about. GitHub names environments and not gates, and several jobs of a run may wait for one environment one
-/// after the other: a gate is told from the next by the number of reviews of its environment before it.
+/// Gate that a question is about. GitHub names environments and not gates, and several jobs of a run may wait
+/// for one environment one after the other. The number of earlier reviews of the environment distinguishes
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Gate {
     environment: u64,
@@ -134,7 +137,7 @@ impl Gate {
         Some(Self { environment: environment.parse().ok()?, before })
     }
 
-    /// The review that this gate has had.
+    /// Returns the review of this gate, if it was given.
     fn review(self, reviews: &[Review]) -> Option<&Review> {
         of(reviews, self.environment).nth(self.before.unwrap_or(0))
     }
@@ -176,12 +179,12 @@ impl Questions for Actions {
                 ("approved", content.get("comment").and_then(Value::as_str).unwrap_or_default())
             }
             Answer::Decline => ("rejected", ""),
-            // GitHub knows no such review: the run goes on waiting, for a review that somebody gives there.
+            // GitHub has no such review: the run waits until a reviewer decides there.
             Answer::Cancel => return Ok(Taken::Accepted),
         };
         let path = format!("{}/pending_deployments", place.path());
         let by = self.hand(whom)?;
-        // What waits now may be the next gate of the environment, for which this answer was not given.
+        // The gate that waits now may be the next one of the environment, which this answer is not for.
         if gate.before.is_some()
             && let Some(review) = gate.review(&self.reviews(Duration::ZERO, &place).await?)
         {
@@ -195,7 +198,7 @@ impl Questions for Actions {
         };
         let waits = pending.iter().find(|one| one.environment.id == environment);
         if self.persons.is_some() && waits.is_some_and(|one| !one.current_user_can_approve) {
-            // The run goes on waiting for somebody who may, and its message says who that is.
+            // The run waits for a permitted reviewer, and its message names them.
             return Ok(Taken::NotAllowed);
         }
         if waits.is_some() {
@@ -209,7 +212,7 @@ impl Questions for Actions {
                     self.reviewed.lock().insert((place.run, environment), Instant::now());
                     return Ok(Taken::Accepted);
                 }
-                // Somebody was quicker.
+                // Another review came first.
                 Err(failure) if failure.is(422) => {}
                 Err(failure) => return Err(failure.into()),
             }
@@ -223,7 +226,7 @@ impl Questions for Actions {
     }
 }
 
-/// Whether the review that GitHub has is the one that was to be given.
+/// Returns whether the review at GitHub equals this answer.
 fn taken(review: &Review, state: &str) -> Taken {
     if review.state == state { Taken::Accepted } else { Taken::TooLate }
 }
@@ -243,8 +246,9 @@ mod tests {
         )
     }
 
+    /// A token that may review gets a question. Otherwise the message names the reviewers.
     #[test]
-    fn who_may_review_is_asked_and_others_are_told_who_may() {
+    fn only_permitted_reviewer_is_asked() {
         let user = json!([{"type": "User", "reviewer": {"login": "octocat"}}, {"type": "Team", "reviewer": {"name": "ops"}}]);
         let one = |may: bool| json!([{"environment": {"id": 5, "name": "production"}, "current_user_can_approve": may, "reviewers": user}]);
         let asked = pending(one(true));
@@ -261,8 +265,9 @@ mod tests {
         );
     }
 
+    /// An environment that waits for its timer is reported in the message.
     #[test]
-    fn a_timer_is_told_as_one() {
+    fn wait_timer_is_message_not_question() {
         let timer = json!([{"environment": {"id": 5, "name": "production"}, "current_user_can_approve": true, "wait_timer": 30,
             "wait_timer_started_at": "2026-11-22T02:00:00Z", "reviewers": []}]);
         let told = pending(timer);
@@ -293,11 +298,11 @@ mod tests {
         let yes = Answer::Accept(serde_json::Map::new());
         assert_eq!(backend.answer(&run, &first, &yes).await.unwrap(), Taken::Accepted);
         assert!(asked(&backend).await.is_empty(), "it may still be the gate that was just reviewed");
-        // Another process knows nothing of that.
+        // Another process does not know of that review.
         let other = standin.connect("two").await;
         let second = format!("2.{ENVIRONMENT}.1");
         assert_eq!(asked(&other).await, std::slice::from_ref(&second));
-        // The first answer, given once more, does not open the second gate.
+        // The first answer, sent again, does not open the second gate.
         assert_eq!(other.answer(&run, &first, &yes).await.unwrap(), Taken::Accepted);
         assert_eq!(other.answer(&run, &first, &Answer::Decline).await.unwrap(), Taken::TooLate);
         assert_eq!(standin.repository.lock().reviews, ["approved"]);

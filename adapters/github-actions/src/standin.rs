@@ -1,4 +1,5 @@
-//! A repository with one waiting run, over HTTP, for tests of this crate that need no installed test GitHub.
+//! Repository with one waiting run, over HTTP, for tests of this crate that do not need the installed test
+//! GitHub.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,17 +11,17 @@ use taskbridge_sdk::Connect;
 
 use crate::backend::Actions;
 
-/// The environment that the run's jobs wait for.
+/// Environment that the run's jobs wait for.
 pub(crate) const ENVIRONMENT: u64 = 5;
 
 #[derive(Default)]
 pub(crate) struct Repository {
     pub(crate) id: u64,
-    /// How many jobs still wait for the environment, one after the other.
+    /// Number of jobs that still wait for the environment, one after the other.
     pub(crate) gates: usize,
-    /// The states of the reviews, oldest first.
+    /// States of the reviews, oldest first.
     pub(crate) reviews: Vec<String>,
-    /// The hosts that were asked for by way of this one.
+    /// Hosts of the requests that used this server as a proxy.
     pub(crate) hosts: Vec<String>,
     /// True while every call fails.
     pub(crate) is_away: bool,
@@ -47,18 +48,18 @@ impl Standin {
         Self { port, repository }
     }
 
-    /// A backend of the repository `o/r`, with this token.
+    /// Connects a backend of the repository `o/r` with this token.
     pub(crate) async fn connect(&self, token: &str) -> Actions {
         let config = json!({"api": self.address(), "token": token});
         self.connect_as(config).await
     }
 
-    /// Where it listens.
+    /// Returns the address of this server.
     pub(crate) fn address(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// A backend of the repository `o/r`, with the rest of this config.
+    /// Connects a backend of the repository `o/r`, with the rest of this config.
     pub(crate) async fn connect_as(&self, mut config: Value) -> Actions {
         config["repository"] = "o/r".into();
         let context = Connect {
@@ -72,7 +73,7 @@ impl Standin {
     }
 }
 
-/// Answers the requests of one connection.
+/// Serves the requests of one connection.
 fn serve(mut stream: TcpStream, repository: &Mutex<Repository>) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?);
     loop {
@@ -95,7 +96,7 @@ fn serve(mut stream: TcpStream, repository: &Mutex<Repository>) -> std::io::Resu
         lines.read_exact(&mut body)?;
         let mut words = first.split(' ');
         let (method, target) = (words.next().unwrap(), words.next().unwrap());
-        // A proxy is asked for whole addresses.
+        // Requests to a proxy contain the whole URL.
         let path = match target.strip_prefix("http://").and_then(|rest| Some((rest, rest.find('/')?))) {
             Some((rest, at)) => {
                 repository.lock().hosts.push(rest[..at].to_owned());
@@ -116,7 +117,7 @@ fn answer(repository: &mut Repository, method: &str, path: &str, body: &[u8]) ->
     let run = path.strip_prefix("/repos/o/r/actions/runs/7");
     match (method, path, run) {
         _ if repository.is_away => (503, json!({"message": "away"})),
-        // The name `o/r` was taken by another repository since.
+        // Another repository has taken the name `o/r`.
         ("GET", "/repositories/41", _) => {
             (200, json!({"id": 41, "full_name": "o/new", "default_branch": "main"}))
         }

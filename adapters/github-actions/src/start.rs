@@ -1,5 +1,6 @@
-//! How a run begins, and what is made of an answer that was lost or does not name the run. A dispatch has no key that GitHub
-//! would know: the job's key is an input that the workflow shows in its title, and a run is found by that and by nothing else.
+//! Start of runs, including lost responses and those that do not name the run. GitHub has no idempotency key
+//! for a dispatch. The job's key is an input that the workflow shows in its title, and only this title
+//! identifies the run.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +18,7 @@ use crate::persons::Hand;
 use crate::wire::{Dispatched, Run, Runs};
 use crate::workflow::MARKER;
 
-/// The most pages of runs that are searched for a mark: GitHub lists a thousand.
+/// Maximum number of pages that are searched for a key: GitHub lists a thousand runs.
 const MOST_PAGES: usize = 10;
 
 impl Actions {
@@ -44,7 +45,7 @@ impl Actions {
                 self.lists.stir(run, Instant::now());
                 Ok(self.started(&order.place(run), None).await)
             }
-            // It was taken, and GitHub does not say which run it made.
+            // GitHub accepted the dispatch without returning the run id.
             Ok(None) => self
                 .search(job, &target, repository)
                 .await
@@ -61,12 +62,12 @@ impl Actions {
         }
     }
 
-    /// Who starts a job. That a person may not is no fault of the backend.
+    /// Returns the credential that starts a job. A missing permission of a person is no fault of the backend.
     pub(crate) fn starter(&self, job: &JobSpec) -> Result<&Hand> {
         self.hand(job.on_behalf_of.as_ref()).map_err(|error| Error::rejected(error.to_string()))
     }
 
-    /// Dispatches; the run, where GitHub names it.
+    /// Sends the dispatch. Returns the run id if GitHub reports it.
     async fn dispatch(&self, by: &Hand, order: &Order) -> Answer<Option<u64>> {
         let what = format!("dispatch of {}", order.workflow);
         if !self.keeps_run_details.load(Ordering::Relaxed) {
@@ -76,7 +77,7 @@ impl Actions {
                     return Ok(Some(made.workflow_run_id));
                 }
                 Ok(_) => return Ok(None),
-                // An older GitHub Enterprise Server does not know the key, and has done nothing.
+                // An older GitHub Enterprise Server does not know the key, and has started nothing.
                 Err(failure)
                     if failure.is(422) && failure.error.to_string().contains("return_run_details") =>
                 {
@@ -97,7 +98,8 @@ impl Actions {
         sent.map(|_| None)
     }
 
-    /// What GitHub's refusal of a dispatch means: nothing was started, and the file may have changed since it was read.
+    /// Translates GitHub's refusal of a dispatch: nothing was started, and the file may have changed since it
+    /// was read.
     async fn refused(
         &self,
         job: &JobSpec,
@@ -107,7 +109,7 @@ impl Actions {
         failure: Failure,
     ) -> Error {
         let words = failure.error.to_string();
-        // That is the deployment's fault and not the caller's.
+        // This is a fault of the deployment, not of the caller.
         if words.contains("disabled workflow") {
             return Error::config(format!("{words}: enable {} at GitHub", order.workflow));
         }
@@ -120,7 +122,7 @@ impl Actions {
         }
     }
 
-    /// Looks for the run of a job and starts none.
+    /// Searches for the run of a job. It starts none.
     pub(crate) async fn look_for(&self, job: &JobSpec) -> Result<Option<Started>> {
         let target = target(job)?;
         let repository = self.repository_of(&target)?;
@@ -142,7 +144,7 @@ impl Actions {
         }
     }
 
-    /// The run that carries the job's key, if one does.
+    /// Returns the run that shows the job's key, if any.
     async fn search(&self, job: &JobSpec, target: &Target, repository: &str) -> Result<Option<Started>> {
         for page in 1..=MOST_PAGES {
             let path = runs_path(repository, &target.workflow, page);
@@ -177,7 +179,8 @@ impl Actions {
         Ok(None)
     }
 
-    /// What is to be said of a run that was made or found: a look that fails is made up for later.
+    /// Returns a new or found run with its first observation. If that observation fails, a later poll
+    /// replaces it.
     pub(crate) async fn started(&self, place: &Place, run: Option<Run>) -> Started {
         let first: Option<Observation> = match run {
             Some(run) => self.judge(place, run, true).await.ok(),
@@ -201,7 +204,7 @@ impl Actions {
         }
     }
 
-    /// A dispatch whose answer is not known, of a workflow whose runs carry no key.
+    /// Returns the error of an unanswered dispatch of a workflow whose runs show no key.
     fn unmarked(&self, why: &str, repository: &str, workflow: &str) -> Error {
         let link = format!("{}/{repository}/actions/workflows/{workflow}", self.web);
         Error::uncertain(format!(

@@ -1,25 +1,25 @@
-//! What the status and the conclusion of a run mean, in the sdk's words. Pure.
+//! Translation of a run's status and conclusion to states of the sdk. Pure.
 
 use taskbridge_sdk::{JobState, Output, Timestamp, one_line};
 
 use crate::wire::{Run, moment};
 
-/// Where a run stands.
+/// Stage of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Stage {
-    /// It has not begun; why.
+    /// Not started, with the reason.
     Queued(Option<String>),
-    /// It runs; what is odd about it.
+    /// Running, with a message if something is unusual.
     Running(Option<String>),
-    /// It waits for somebody, or for a timer.
+    /// Waiting for a review or a timer.
     Waiting,
     Ended(End),
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct End {
-    /// As GitHub calls it, such as `timed_out`.
+    /// Conclusion as GitHub names it, such as `timed_out`.
     pub(crate) conclusion: String,
     pub(crate) kind: EndKind,
 }
@@ -44,7 +44,7 @@ impl Stage {
             }
             (Some("in_progress"), _) => Stage::Running(None),
             (Some("waiting"), _) => Stage::Waiting,
-            // What is not known to be an end is none: a status of the future must not end a task.
+            // An unknown status counts as running: a future status must not end a task.
             (Some(status), _) => Stage::Running(Some(format!(
                 "GitHub gives a status that this server does not know: {}",
                 one_line(status)
@@ -72,7 +72,7 @@ impl End {
         }
     }
 
-    /// For people: `the run failed`.
+    /// Returns the text for people, such as `the run failed`.
     pub(crate) fn words(&self) -> String {
         match self.conclusion.as_str() {
             "success" => "the run succeeded".to_owned(),
@@ -89,7 +89,7 @@ impl End {
     }
 }
 
-/// Since when a run is where it is.
+/// Returns the time of the end for an ended run, otherwise the time of the start.
 pub(crate) fn since(run: &Run, stage: &Stage) -> Option<Timestamp> {
     let text = match stage {
         Stage::Ended(_) => run.updated_at.as_deref(),
@@ -111,8 +111,9 @@ mod tests {
         Stage::of(&run)
     }
 
+    /// Every known status and conclusion has a stage, and an unknown conclusion is a failure.
     #[test]
-    fn every_status_and_conclusion_has_a_stage() {
+    fn status_and_conclusion_map_to_stage() {
         for conclusion in ["success", "neutral", "skipped"] {
             let Stage::Ended(end) = stage(Some("completed"), Some(conclusion)) else {
                 panic!("{conclusion}")
@@ -137,8 +138,9 @@ mod tests {
         assert_eq!(stage(Some("waiting"), None), Stage::Waiting, "waiting is not queued");
     }
 
+    /// A missing or unknown status, and a missing conclusion, do not end a run.
     #[test]
-    fn what_is_missing_or_new_ends_nothing() {
+    fn unknown_status_keeps_run_active() {
         for (status, conclusion, words) in [
             (None, None, "gives no status"),
             (None, Some("success"), "gives no status"),

@@ -1,5 +1,5 @@
-//! A look at many runs of one workflow: the list of its newest runs answers for most of them, for a while, and costs nothing if
-//! nothing has changed. Only those that are not in it are looked at one by one.
+//! Poll of many runs of one workflow. A cached list of its newest runs answers for most of them, and costs
+//! nothing if nothing has changed. Only the others are polled one by one.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::lists::Known;
 use crate::progress;
 use crate::wire::{Run, Runs};
 
-/// How many runs are looked at at a time. GitHub asks for no more than a hundred calls at once.
+/// Number of runs polled concurrently. GitHub allows at most a hundred concurrent requests.
 const AT_A_TIME: usize = 16;
 
 impl Actions {
@@ -21,7 +21,7 @@ impl Actions {
         let began = Instant::now();
         let listed = match self.listed(group, jobs).await {
             Ok(listed) => listed,
-            // What cannot be listed can still be looked at one by one.
+            // Runs that cannot be listed can still be polled one by one.
             Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Config) => HashMap::new(),
             Err(error) => {
                 return jobs.iter().map(|_| Err(Error::new(error.kind(), error.to_string()))).collect();
@@ -29,7 +29,7 @@ impl Actions {
         };
         let looks: Vec<_> = jobs.iter().map(|job| self.look_within(job, &listed, began)).collect();
         let seen = stream::iter(looks).buffered(AT_A_TIME).collect().await;
-        // There is time for it only where the looks took none.
+        // There is only time for it if the polls were fast.
         if began.elapsed() < self.call_timeout / 4 {
             self.keep_ready(group, listed.into_values().filter_map(|run| run.head_branch).collect()).await;
         }
@@ -42,7 +42,7 @@ impl Actions {
         listed: &HashMap<u64, Run>,
         began: Instant,
     ) -> Result<Observation> {
-        // Whoever asked gives up on all the answers if the last comes too late.
+        // The caller discards all results if the last one is too late.
         if began.elapsed() > self.call_timeout / 2 {
             return Err(Error::unavailable("GitHub answers slowly, so this run was not looked at"));
         }
@@ -53,7 +53,7 @@ impl Actions {
         }
     }
 
-    /// Those of the runs that a list tells of.
+    /// Returns those of the runs that a list contains.
     async fn listed(&self, group: &GroupKey, jobs: &[Subject]) -> Result<HashMap<u64, Run>> {
         let wanted = jobs.iter().filter_map(|job| Place::parse(&job.handle));
         let wanted: Vec<u64> = wanted.map(|place| place.run).collect();
@@ -67,12 +67,13 @@ impl Actions {
         Ok(runs)
     }
 
-    /// Those of the runs that are among the newest, as far as pages are cheaper than single looks.
+    /// Lists the newest runs, as far as pages are cheaper than single polls.
     async fn list(&self, group: &GroupKey, mut wanted: Vec<u64>) -> Result<HashMap<u64, Run>> {
         let mut listed = HashMap::new();
         let Some((repository, workflow)) = group.as_str().rsplit_once('/') else { return Ok(listed) };
         for page in 1.. {
-            // Each page must be able to answer for more than it costs; the first is free where nothing has changed.
+            // Page n is requested only while at least n runs are wanted. The first page is free if nothing
+            // has changed.
             if wanted.is_empty() || (page > 1 && wanted.len() < page) {
                 break;
             }

@@ -1,10 +1,10 @@
-//! What GitHub says, as far as it is read here. Statuses and conclusions are plain text that may be missing or new, so
-//! that none can break anything. Plain data.
+//! Responses of GitHub, as far as they are used. Statuses and conclusions are plain text that may be missing
+//! or new, so an unknown one causes no error. Plain data.
 
 use serde::Deserialize;
 use taskbridge_sdk::Timestamp;
 
-/// A run of a workflow.
+/// Run of a workflow.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Run {
@@ -20,13 +20,13 @@ pub(crate) struct Run {
     pub(crate) updated_at: Option<String>,
 }
 
-/// A page of runs.
+/// Page of runs.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Runs {
     pub(crate) workflow_runs: Vec<Run>,
 }
 
-/// A job of a run.
+/// Job of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Job {
@@ -45,7 +45,7 @@ impl Job {
     }
 }
 
-/// A step of a job.
+/// Step of a job.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Step {
@@ -54,14 +54,14 @@ pub(crate) struct Step {
     pub(crate) conclusion: Option<String>,
 }
 
-/// A page of jobs.
+/// Page of jobs.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Jobs {
     pub(crate) total_count: usize,
     pub(crate) jobs: Vec<Job>,
 }
 
-/// Something that a job remarked on a file.
+/// Annotation of a file by a job.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Annotation {
@@ -71,7 +71,7 @@ pub(crate) struct Annotation {
     pub(crate) message: Option<String>,
 }
 
-/// An artifact of a run.
+/// Artifact of a run.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Artifact {
     pub(crate) id: u64,
@@ -83,13 +83,13 @@ pub(crate) struct Artifact {
     pub(crate) created_at: Option<String>,
 }
 
-/// A page of artifacts.
+/// Page of artifacts.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Artifacts {
     pub(crate) artifacts: Vec<Artifact>,
 }
 
-/// An environment that a run waits for.
+/// Environment that a run waits for.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Pending {
     pub(crate) environment: Environment,
@@ -103,7 +103,7 @@ pub(crate) struct Pending {
     pub(crate) reviewers: Vec<Reviewer>,
 }
 
-/// An environment.
+/// Environment.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Environment {
@@ -111,14 +111,14 @@ pub(crate) struct Environment {
     pub(crate) name: String,
 }
 
-/// Who may review: a user, or a team.
+/// Permitted reviewer: a user or a team.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Reviewer {
     #[serde(default)]
     pub(crate) reviewer: Named,
 }
 
-/// A user by the login, a team by its name.
+/// User by login, or team by name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Named {
@@ -126,7 +126,7 @@ pub(crate) struct Named {
     pub(crate) name: Option<String>,
 }
 
-/// A review that was given.
+/// Review that was given.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Review {
     pub(crate) state: String,
@@ -136,26 +136,26 @@ pub(crate) struct Review {
     pub(crate) environments: Vec<Environment>,
 }
 
-/// A file in a repository.
+/// File in a repository.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct File {
     pub(crate) content: String,
 }
 
-/// A workflow in the list of a repository.
+/// Workflow in the list of a repository.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Listed {
     pub(crate) path: String,
     pub(crate) state: String,
 }
 
-/// A page of workflows.
+/// Page of workflows.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Workflows {
     pub(crate) workflows: Vec<Listed>,
 }
 
-/// A repository.
+/// Repository.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Repository {
     pub(crate) id: u64,
@@ -164,19 +164,19 @@ pub(crate) struct Repository {
     pub(crate) default_branch: String,
     #[serde(default)]
     pub(crate) private: bool,
-    /// What the token's user may do there.
+    /// Permissions of the token's user.
     #[serde(default)]
     pub(crate) permissions: Option<May>,
 }
 
-/// What a user may do in a repository.
+/// Permissions of a user in a repository.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct May {
     #[serde(default)]
     pub(crate) push: bool,
 }
 
-/// An environment with what guards it.
+/// Environment with its protection rules.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Guarded {
     #[serde(default)]
@@ -189,7 +189,7 @@ impl Guarded {
     }
 }
 
-/// What guards an environment.
+/// Protection rule of an environment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Rule {
@@ -197,7 +197,7 @@ pub(crate) struct Rule {
     pub(crate) kind: String,
 }
 
-/// A webhook of a repository.
+/// Webhook of a repository.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Webhook {
@@ -207,7 +207,7 @@ pub(crate) struct Webhook {
     pub(crate) last_response: LastResponse,
 }
 
-/// Where a webhook posts to, and how.
+/// Address and format of a webhook.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WebhookConfig {
@@ -215,27 +215,27 @@ pub(crate) struct WebhookConfig {
     pub(crate) content_type: Option<String>,
 }
 
-/// How a webhook's last delivery went.
+/// Result of a webhook's last delivery.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LastResponse {
     pub(crate) code: Option<u16>,
 }
 
-/// What a dispatch is answered with, where GitHub says which run it made.
+/// Response to a dispatch, if GitHub returns the run id.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Dispatched {
     pub(crate) workflow_run_id: u64,
 }
 
-/// What GitHub says of an error.
+/// Error response.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Refused {
     pub(crate) message: String,
 }
 
-/// A moment as GitHub writes it.
+/// Parses a time of GitHub.
 pub(crate) fn moment(text: Option<&str>) -> Option<Timestamp> {
     let moment: jiff::Timestamp = text?.parse().ok()?;
     Some(Timestamp::from_millis(moment.as_millisecond()))

@@ -1,5 +1,5 @@
-//! What a workflow's file says: whether it can be dispatched, with which inputs, and whether its runs carry our mark. Files
-//! are asked for under their tags, so that one that has not changed is not sent again.
+//! Content of a workflow's file: whether it can be dispatched, its inputs, and whether its runs show our key.
+//! Requests for files are conditional, so GitHub does not send an unchanged file again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use crate::api::{Answer, Api};
 use crate::failure::Failure;
 use crate::wire::{File, Repository};
 
-/// The input that a workflow declares, and shows in its `run-name`, so that a run can be told from all others.
+/// Input that a workflow declares and shows in its `run-name`, to identify a run.
 pub(crate) const MARKER: &str = "taskbridge_job";
-/// The most inputs that GitHub takes.
+/// Maximum number of inputs that GitHub accepts.
 pub(crate) const MOST_INPUTS: usize = 25;
 
-/// What may stand in a path or a query as it is.
+/// Characters that a path or a query may contain unescaped.
 const PLAIN: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/');
 
-/// A workflow that can be dispatched.
+/// Workflow that can be dispatched.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Workflow {
     pub(crate) name: Option<String>,
-    /// In the order of their names.
+    /// Sorted by name.
     pub(crate) inputs: Vec<Input>,
     /// True if its runs show the job's key in their titles.
     pub(crate) marked: bool,
-    /// The environments that its jobs name, as far as no expression makes their names.
+    /// Environments that its jobs name, except for names that contain an expression.
     pub(crate) environments: Vec<String>,
 }
 
-/// An input that a workflow declares.
+/// Input that a workflow declares.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Input {
     pub(crate) name: String,
@@ -44,18 +44,18 @@ pub(crate) struct Input {
     pub(crate) description: Option<String>,
 }
 
-/// What an input takes.
+/// Type of an input.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Text,
     Boolean,
     Number,
     Choice(Vec<String>),
-    /// A type that is not known here.
+    /// Type that is not known here.
     Other(String),
 }
 
-/// The file of a workflow, as far as it matters here.
+/// File of a workflow, as far as it is used.
 #[derive(Deserialize)]
 struct Written {
     #[serde(default)]
@@ -68,7 +68,7 @@ struct Written {
     jobs: Value,
 }
 
-/// The workflow of a file, as it stands at a branch or tag, or stood there within this time.
+/// Reads the workflow of a file at a branch or tag. `age` is the maximum age of the cached response.
 pub(crate) async fn at(
     api: &Api,
     age: Duration,
@@ -80,7 +80,7 @@ pub(crate) async fn at(
     parse(&text).map_err(|message| Error::config(format!("{} {message}", what(file, git_ref))))
 }
 
-/// A workflow's file as it is written, or was within this time.
+/// Reads the text of a workflow's file. `age` is the maximum age of the cached response.
 pub(crate) async fn text(
     api: &Api,
     age: Duration,
@@ -101,13 +101,13 @@ fn what(file: &str, git_ref: &str) -> String {
     format!("the workflow {file} at {git_ref}")
 }
 
-/// A repository, as it is or was within this time.
+/// Reads a repository. `age` is the maximum age of the cached response.
 pub(crate) async fn repository(api: &Api, age: Duration, repository: &str) -> Result<Repository> {
     let (what, path) = (format!("the repository {repository}"), format!("/repos/{repository}"));
     Ok(api.get_within(age, &what, &path).await?)
 }
 
-/// What a workflow's file says, or why it cannot be dispatched.
+/// Parses a workflow's file. The error is the reason why it cannot be dispatched.
 pub(crate) fn parse(text: &str) -> std::result::Result<Workflow, String> {
     let written: Written = serde_saphyr::from_str(text)
         .map_err(|e| format!("is no YAML that can be read: {}", first_line(&e.to_string())))?;
@@ -141,7 +141,7 @@ fn environments(jobs: &Value) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// The path of an environment in the API. Its name may have slashes, which are part of it.
+/// Returns the path of an environment in the API. Slashes in its name are escaped.
 pub(crate) fn environment_path(repository: &str, name: &str) -> String {
     const SEGMENT: AsciiSet = PLAIN.add(b'/');
     format!("/repos/{repository}/environments/{}", utf8_percent_encode(name, &SEGMENT))
@@ -168,7 +168,7 @@ impl Input {
     }
 }
 
-/// A value as GitHub passes it to a workflow: text as it is, everything else as JSON.
+/// Returns a value as GitHub passes it to a workflow: text unchanged, everything else as JSON.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -216,8 +216,9 @@ jobs: {}
         assert_eq!(named("dry_run").default, Some(Value::Bool(false)));
     }
 
+    /// A workflow is marked only if it declares the input `taskbridge_job` and shows it in `run-name`.
     #[test]
-    fn a_workflow_is_marked_if_it_declares_the_input_and_shows_it() {
+    fn mark_requires_input_and_run_name() {
         let marked = |text: &str| parse(text).unwrap().marked;
         let declared = "on: {workflow_dispatch: {inputs: {taskbridge_job: {}}}}\n";
         assert!(!marked(declared));
@@ -225,16 +226,18 @@ jobs: {}
         assert!(!marked("run-name: a ${{ inputs.taskbridge_job }}\non: workflow_dispatch"));
     }
 
+    /// Environments with a fixed name are collected. Expressions are not.
     #[test]
-    fn environments_are_those_that_are_named() {
+    fn literal_environments_are_collected() {
         let jobs = "{a: {environment: prod}, b: {environment: {name: test, url: x}}, c: {environment: '${{ inputs.where }}'}, d: {}}";
         let found = parse(&format!("on: workflow_dispatch\njobs: {jobs}")).unwrap();
         assert_eq!(found.environments, ["prod", "test"]);
         assert_eq!(environment_path("o/r", "a b/c"), "/repos/o/r/environments/a%20b%2Fc");
     }
 
+    /// Every form of `workflow_dispatch` is parsed. A workflow without it is rejected.
     #[test]
-    fn every_form_of_the_trigger_is_known_and_its_absence_told() {
+    fn dispatch_trigger_forms_are_recognized() {
         for on in [
             "workflow_dispatch",
             "[push, workflow_dispatch]",

@@ -154,7 +154,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn nothing_leads_out() {
+    fn artifact_name_stays_in_folder() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("artifacts");
         fs::create_dir_all(root.join("a/b")).unwrap();

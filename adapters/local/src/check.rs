@@ -70,8 +70,9 @@ mod tests {
         assert_eq!(problems(target), []);
     }
 
+    /// Each problem names its field and how to correct it.
     #[test]
-    fn every_problem_names_its_field_and_the_way_out() {
+    fn local_target_problem_names_field() {
         for (target, field, part) in [
             (json!({"command": []}), "command", "must hold a program"),
             (json!({"command": [" "]}), "command[0]", "empty"),

@@ -72,8 +72,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Only the configured variables and a `PATH` are passed to a job.
     #[test]
-    fn holds_what_the_config_names_and_a_path() {
+    fn environment_holds_config_and_path() {
         let config = |value| serde_json::from_value::<Config>(value).unwrap();
         let names = |config: &Config| of(config).unwrap().into_keys().collect::<Vec<_>>();
         assert_eq!(names(&config(json!({}))), ["PATH"]);
@@ -86,8 +87,9 @@ mod tests {
         assert_eq!(variables.len(), 2);
     }
 
+    /// Names that are empty, contain `=` or begin with `TASKBRIDGE_` are refused.
     #[test]
-    fn names_that_cannot_be_or_are_ours_are_refused() {
+    fn invalid_environment_names_are_refused() {
         for (name, part) in [("", "empty"), ("A=B", "holds `=`"), ("TASKBRIDGE_JOB", "the server's own")] {
             let config = serde_json::from_value::<Config>(json!({"env": {name: "x"}}));
             assert!(config.is_err_and(|e| e.to_string().contains(part)), "{name}");

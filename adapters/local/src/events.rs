@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_each_counts() {
+    fn last_event_of_kind_wins() {
         assert_eq!(parse(""), Said::default());
         assert_eq!(parse("progress 1/9 one\nprogress 2/9\n"), said(2.0, Some(9.0), "one"));
         assert_eq!(parse("progress 0.5 half\nmessage now this\n"), said(0.5, None, "now this"));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_numbered_by_their_place() {
+    fn notes_are_numbered_by_line() {
         let text = "log info Begun\nlog warning {\"left\": 3}\nprogress 1/2 half\nlog error [unfinished\nlog info on its";
         let said = parse(text);
         let expected = [
@@ -149,8 +149,9 @@ mod tests {
         assert_eq!(parse(&long).notes[0].data.as_str().unwrap().chars().count(), LONGEST_NOTE + 1);
     }
 
+    /// A note has the number of its line, however many lines follow.
     #[test]
-    fn a_note_keeps_its_number_when_the_window_moves_on() {
+    fn note_keeps_number_as_window_moves() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("events");
         let lines: String = (0..9999).map(|n| format!("log info note {n}\n")).collect();
@@ -166,8 +167,9 @@ mod tests {
         assert_eq!(read(&path).notes[..MOST_NOTES - 1], notes[1..]);
     }
 
+    /// The last progress of a long file is found.
     #[test]
-    fn a_long_file_is_read_from_its_end() {
+    fn long_event_file_read_from_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("events");
         assert_eq!(read(&path), Said::default());

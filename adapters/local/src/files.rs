@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_to_publish_stands() {
+    fn first_published_file_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         assert!(Draft::new(&path, b"one").unwrap().publish_first().unwrap().is_some());

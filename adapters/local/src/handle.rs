@@ -47,8 +47,9 @@ pub(crate) fn is_key(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// A handle is parsed back to its machine and its key, also if the host has colons.
     #[test]
-    fn a_handle_comes_back_as_it_was() {
+    fn local_handle_round_trips() {
         let here = Machine::here().unwrap();
         assert_eq!(parse(&here.handle("tb-abc")), Some((here.clone(), "tb-abc")));
         let odd = Machine { host: "fe80::1".into(), boot: "b".into() };
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_handle_leads_nowhere() {
+    fn invalid_handle_is_not_parsed() {
         for text in
             ["", "local:", "local:h:b:", "local:h:b:../x", "local:h:b:..", "sim:h:b:k", "local:h:b:a/b"]
         {

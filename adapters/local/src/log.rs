@@ -224,13 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn all_is_kept_while_there_is_room() {
+    fn small_log_is_kept_whole() {
         let (_dir, kept) = write(30, &["0123456789", "abcdefghij", "ABCDEFGHIJ"]);
         assert_eq!((kept.dropped, kept.into_text().as_str()), (0, "0123456789abcdefghijABCDEFGHIJ"));
     }
 
+    /// The gap between them is marked with its number of bytes.
     #[test]
-    fn the_start_and_the_end_are_kept_and_the_gap_is_counted() {
+    fn large_log_keeps_start_and_end() {
         let text: String = (0..1000).map(|n| format!("{n:03}\n")).collect();
         let (dir, kept) = write(300, &[&text]);
         let total = kept.start.len() as u64 + kept.dropped + kept.end.len() as u64;
@@ -243,8 +244,9 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 
+    /// A character that the cut would split is dropped.
     #[test]
-    fn a_character_that_was_cut_in_two_is_left_out() {
+    fn cut_log_has_no_broken_characters() {
         let (_dir, kept) = write(30, &[&"ä".repeat(5), "€".repeat(40).as_str()]);
         assert!(!kept.into_text().contains('\u{fffd}'));
     }

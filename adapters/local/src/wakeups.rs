@@ -114,8 +114,9 @@ mod tests {
         assert!(listener.state.lock().await.1.capacity() <= 4 * 4096);
     }
 
+    /// A file or a link at the path of the FIFO is replaced, and the target of the link is unchanged.
     #[tokio::test]
-    async fn file_in_place_of_fifo_is_replaced() {
+    async fn wakeup_fifo_replaces_other_file() {
         let dir = tempfile::tempdir().unwrap();
         let here = Machine { host: "h".to_owned(), boot: "b".to_owned() };
         std::fs::write(dir.path().join("victim"), "kept").unwrap();

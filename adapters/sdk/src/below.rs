@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_leads_out() {
+    fn opened_path_stays_in_root() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
         fs::create_dir_all(root.join("a/b")).unwrap();

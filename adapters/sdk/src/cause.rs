@@ -33,8 +33,9 @@ mod tests {
     use super::*;
     use crate::Error;
 
+    /// The innermost cause of an error is found by its type, and its text becomes one line.
     #[test]
-    fn a_cause_is_found_below_what_it_brought_about() {
+    fn innermost_cause_is_found() {
         let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "nobody\nlistens");
         let error = Error::unavailable("the engine is away").caused_by(refused);
         assert_eq!(innermost(&error), "nobody listens");

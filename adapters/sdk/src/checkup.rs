@@ -114,8 +114,9 @@ impl Finding {
 mod tests {
     use super::*;
 
+    /// A clock that differs by most of the tolerance is a warning, and by more than it a fault.
     #[test]
-    fn a_clock_is_judged_by_what_is_borne() {
+    fn clock_offset_is_judged_by_tolerance() {
         let at = Timestamp::from_millis;
         let judged = |theirs, ours| Finding::clock("AWS", at(theirs), at(ours), Duration::from_secs(300));
         assert_eq!(judged(1000, 1500), Finding::ok("clock", "this machine's clock is 0.5 s ahead of AWS"));

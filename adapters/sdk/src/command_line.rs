@@ -142,16 +142,18 @@ mod tests {
         Templates::new().words("args", &args, &context, dashes).map_err(|e| e.to_string())
     }
 
+    /// A template stays one argument, even if its value is empty or has spaces and quotes.
     #[test]
-    fn a_template_is_exactly_one_argument_even_if_empty() {
+    fn template_is_exactly_one_argument() {
         let odd = "a b'\"\n$(id) `x` ; -rf *";
         let args = json!(["x", "{{ p }}", "-{{ p }}"]);
         assert_eq!(words(&json!({"p": odd}), &args, false).unwrap(), ["x", odd, &format!("-{odd}")]);
         assert_eq!(words(&json!({"p": ""}), &args, false).unwrap(), ["x", "", "-"]);
     }
 
+    /// A group is dropped when a part of it is absent, null or empty.
     #[test]
-    fn a_group_is_left_out_when_a_part_is_absent_null_or_empty() {
+    fn argument_group_is_dropped_when_empty() {
         let args = json!(["a", ["-d", "{{ d }}"], ["{{ '-v' if v }}"]]);
         assert_eq!(words(&json!({"d": -2, "v": true}), &args, false).unwrap(), ["a", "-d", "-2", "-v"]);
         for given in [json!({"v": false}), json!({"d": null, "v": false}), json!({"d": "", "v": false})] {
@@ -159,16 +161,18 @@ mod tests {
         }
     }
 
+    /// Each template is listed with the path of its field.
     #[test]
-    fn every_template_has_the_field_it_stands_in() {
+    fn argument_templates_know_their_field() {
         let args: Vec<CommandArgument> = serde_json::from_value(json!(["a", ["b", "c"]])).unwrap();
         let found: Vec<_> = CommandArgument::templates("args", &args).collect();
         let expected = [("args[0]", "a"), ("args[1][0]", "b"), ("args[1][1]", "c")];
         assert_eq!(found, expected.map(|(field, template)| (field.to_owned(), template)));
     }
 
+    /// A value that begins with a dash is refused unless the config's own text precedes it.
     #[test]
-    fn no_value_of_a_caller_becomes_an_option() {
+    fn caller_value_never_becomes_option() {
         for value in ["-rf", "--output=/etc/passwd", "-", "--"] {
             let given = json!({"p": value, "o": {"p": value, value: "x"}, "l": [value], "empty": ""});
             for args in [

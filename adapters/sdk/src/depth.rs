@@ -153,8 +153,9 @@ mod tests {
         assert!(from_json::<Value>(bomb.as_bytes()).is_ok());
     }
 
+    /// Brackets and commas inside strings do not count.
     #[test]
-    fn values_are_counted_before_they_are_made() {
+    fn json_values_are_counted_before_parsing() {
         for (json, values) in
             [("1", 1), (r#""a, [{\\\", b""#, 1), (r#"[1, [2], {"a": "b,c", "d": {"e": null}}]"#, 8)]
         {

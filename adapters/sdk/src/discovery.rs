@@ -74,8 +74,9 @@ mod tests {
         assert_eq!([fnv1a(b""), fnv1a(b"a"), fnv1a(b"foobar")], [0x811c_9dc5, 0xe40c_292c, 0xbf9c_f968]);
     }
 
+    /// A valid name is unchanged; others are shortened and get a suffix that keeps them distinct.
     #[test]
-    fn what_can_be_a_name_stays_and_the_rest_stays_apart() {
+    fn tool_names_stay_valid_and_distinct() {
         assert_eq!(tool_name("nightly-build_2.x"), "nightly-build_2.x");
         let (spaced, lined) = (tool_name("nightly build"), tool_name("nightly\nbuild"));
         assert!(spaced.starts_with("nightly_build_") && lined.starts_with("nightly_build_"));

@@ -244,8 +244,10 @@ mod tests {
     use super::*;
     use crate::Level;
 
+    /// Escape sequences, control characters and invisible characters are removed, and plain text is
+    /// unchanged.
     #[test]
-    fn nothing_that_steers_a_terminal_or_hides_is_left() {
+    fn terminal_controls_are_removed() {
         for (said, shown) in [
             ("plain äöü 日本 👩‍👩‍👧 a\tb\nc\r\nd", "plain äöü 日本 👩‍👩‍👧 a\tb\nc\r\nd"),
             ("\u{1b}[31mred\u{1b}[0m", "red"),
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_harmless_stays_harmless() {
+    fn sanitizing_twice_changes_nothing() {
         for said in ["\u{1b}\u{1b}[31m[31mx", "\u{1b}[\u{1b}[mJ", "\u{9d}\u{1b}\u{1b}\\]y", "\u{1b}]\u{9b}m"]
         {
             let once = harmless(said).into_owned();
@@ -283,8 +285,9 @@ mod tests {
         Observation::new(JobState::Succeeded(output)).made_harmless()
     }
 
+    /// Everything that a job prints is sanitized, and its structured data is unchanged.
     #[test]
-    fn all_that_a_job_says_is_made_harmless_and_its_data_is_not_touched() {
+    fn job_text_is_sanitized_except_data() {
         let red = "\u{1b}[31mred";
         let mut seen = Observation::new(JobState::Running).with_message(red);
         seen.notes = vec![Note { data: json!({"a\u{7}": [red, 1]}), ..Note::text(1, Level::Info, "") }];
@@ -311,8 +314,9 @@ mod tests {
         assert_eq!(output.artifacts, [artifact("a.txt")]);
     }
 
+    /// Long messages and texts are cut, large images are dropped, and too much data fails the job.
     #[test]
-    fn what_is_too_long_is_cut_and_said_so() {
+    fn oversized_output_is_cut_with_notice() {
         let seen = Observation::new(JobState::Running).with_message("ä".repeat(1_000_000)).made_harmless();
         let message = seen.message.unwrap();
         assert!(message.len() < 5_000 && message.ends_with("ä…"), "{}", message.len());
@@ -336,8 +340,9 @@ mod tests {
         assert!(matches!(seen.state, JobState::Failed(Output { structured: None, .. })));
     }
 
+    /// Of many questions, one poll returns the first `MOST_QUESTIONS`.
     #[test]
-    fn many_questions_are_heard_a_few_at_a_time() {
+    fn question_count_is_limited_per_poll() {
         let mut seen = Observation::new(JobState::Running);
         seen.questions = (0..1000).map(|n| Question::form(n.to_string(), "?", json!({}))).collect();
         assert_eq!(seen.made_harmless().questions.len(), MOST_QUESTIONS);

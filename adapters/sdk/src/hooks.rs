@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_secret_is_never_the_same() {
+    fn empty_secret_matches_nothing() {
         assert!(same_secret(b"abc", b"abc"));
         assert!(!same_secret(b"abd", b"abc") && !same_secret(b"ab", b"abc") && !same_secret(b"", b""));
     }

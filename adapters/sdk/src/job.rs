@@ -349,8 +349,9 @@ mod tests {
         assert_eq!(aged(Duration::ZERO).confirm(lag, runs).unwrap().state, JobState::Running);
     }
 
+    /// A name that is empty, too long or could lead elsewhere becomes `file`.
     #[test]
-    fn a_file_is_given_no_name_that_leads_elsewhere() {
+    fn input_file_name_has_no_path() {
         let long = "x".repeat(201);
         for (name, plain) in [
             ("a b.csv", "a b.csv"),
@@ -367,8 +368,9 @@ mod tests {
         }
     }
 
+    /// An invalid `traceparent` is dropped, and so is a `tracestate` that does not fit in a header.
     #[test]
-    fn a_place_in_a_trace_has_the_form_of_the_w3c() {
+    fn trace_context_follows_w3c() {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
         let trace = Trace::new(parent, Some("vendor=a,other=b")).unwrap();
         assert_eq!((trace.parent.as_str(), trace.state.as_deref()), (parent, Some("vendor=a,other=b")));

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_words_become_one_short_line() {
+    fn long_text_becomes_short_line() {
         let line = one_line(&format!(" a\nb{}", "ä".repeat(999)));
         assert!(line.starts_with("a bä") && line.ends_with('…') && line.chars().count() == LONGEST + 1);
         assert_eq!(one_line("\tas it is \n"), "as it is");

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_told_from_other_types() {
+    fn text_media_types_are_recognized() {
         for text in ["text/plain; charset=utf-8", "application/json", "image/svg+xml"] {
             assert!(is_text(text), "{text}");
         }

@@ -29,8 +29,9 @@ pub fn is_near(host: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Every spelling of loopback and link-local hosts counts as this machine.
     #[test]
-    fn this_machine_is_near_however_it_is_written() {
+    fn local_addresses_are_recognized() {
         for host in [
             "localhost",
             "localhost.",

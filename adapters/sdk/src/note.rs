@@ -86,8 +86,9 @@ impl Note {
 mod tests {
     use super::*;
 
+    /// Levels are parsed and serialized by their lower-case names, in order.
     #[test]
-    fn a_level_is_written_as_it_is_named() {
+    fn log_level_uses_its_name() {
         for level in Level::ALL {
             assert_eq!(Level::parse(level.as_str()), Some(level));
             assert_eq!(serde_json::to_value(level).unwrap(), level.as_str());

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_people_have_one_id() {
+    fn caller_ids_are_unique() {
         assert_eq!(OnBehalfOf::named("ann").id(), "ann");
         assert_eq!(told("https://id.example", "7", None).id(), "https://id.example#7");
         assert_eq!(told("https://id.example", "7", Some("acme")).id(), "https://id.example#acme#7");
@@ -186,8 +186,9 @@ mod tests {
         assert_eq!(ids.len(), people.len(), "{ids:?}");
     }
 
+    /// The error does not repeat a name or group that engines could not be given.
     #[test]
-    fn what_engines_could_not_be_given_is_refused_and_not_repeated() {
+    fn unsuitable_caller_identity_is_refused() {
         let long = "x".repeat(OnBehalfOf::MAX_TEXT);
         let people = |group: &str, count: usize| OnBehalfOf {
             groups: (0..count).map(|n| format!("{group}{n}")).collect(),
@@ -212,8 +213,9 @@ mod tests {
         }
     }
 
+    /// Only the known parts of an identity are serialized.
     #[test]
-    fn only_what_is_known_is_written_down() {
+    fn absent_identity_fields_are_omitted() {
         let ann = OnBehalfOf::named("ann");
         let text = serde_json::to_string(&ann).unwrap();
         assert_eq!(text, r#"{"name":"ann"}"#);

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_rest_is_stands_once() {
+    fn log_hint_is_given_once() {
         let mut output = Output::default();
         (0..2).for_each(|_| output.push_raw("x".repeat(1000)));
         output.shorten_raw(600, "see the log");
@@ -214,8 +214,9 @@ mod tests {
         assert!(text(1).contains(" bytes left out; they are in the same log ...]"), "{output:?}");
     }
 
+    /// An artifact is read as a whole or refused with its size.
     #[test]
-    fn a_file_is_read_whole_or_told_with_its_size() {
+    fn oversized_artifact_error_states_size() {
         let read = |max| ArtifactData::read("x.txt", &b"0123456789"[..], 10, max);
         let data = ArtifactData { bytes: b"0123456789".to_vec(), mime_type: Some("text/plain".to_owned()) };
         assert_eq!(read(10).unwrap(), data);

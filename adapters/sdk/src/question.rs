@@ -79,8 +79,9 @@ mod tests {
 
     use super::*;
 
+    /// Each kind of question is serialized as one member beside its id and message.
     #[test]
-    fn each_kind_is_written_as_one_more_member() {
+    fn question_kind_is_one_json_member() {
         for (ask, written) in [
             (Ask::Form(json!({"type": "object"})), json!({"schema": {"type": "object"}})),
             (Ask::Url("https://a.example".to_owned()), json!({"url": "https://a.example"})),

@@ -83,8 +83,9 @@ impl JsonSchema for Secret {
 mod tests {
     use super::*;
 
+    /// A secret is deserialized from a text, and its debug output hides it.
     #[test]
-    fn a_secret_is_read_and_never_shown() {
+    fn secret_is_hidden_in_debug_output() {
         let secret: Secret = serde_json::from_str("\"s3cret\"").expect("it is a text");
         assert_eq!((secret.reveal(), format!("{secret:?}").as_str()), ("s3cret", "Secret(hidden)"));
         assert!(secret == Secret::from("s3cret") && secret != Secret::from("s3cres"));

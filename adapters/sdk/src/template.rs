@@ -299,8 +299,9 @@ mod tests {
         Templates::new().value("f", template, &context()).map_err(|e| e.to_string())
     }
 
+    /// A text is rendered as it is, and other values as JSON.
     #[test]
-    fn text_is_rendered_as_it_is_and_the_rest_as_json() {
+    fn template_renders_text_unquoted() {
         for (template, expected) in [
             ("{{ s }}", "a'b\n<&> $(c)"),
             ("n={{ n }} {{ f }} {{ b }} {{ z }}", "n=3 1.5 true null"),
@@ -339,8 +340,9 @@ mod tests {
         assert_eq!(value("{{ x }}"), Ok(None));
     }
 
+    /// The error names the field and the parameter, and does not contain the value.
     #[test]
-    fn refusals_name_the_field_and_the_parameter_and_no_value() {
+    fn template_error_names_field_and_parameter() {
         for refused in [text("v{{ x }}"), value("v{{ x }}").map(|_| String::new())] {
             assert_eq!(refused.unwrap_err(), "`f` needs the parameter `x`, which was not given");
         }
@@ -360,8 +362,9 @@ mod tests {
         assert!(Templates::new().text("f", "{{ p }}", &context).is_ok());
     }
 
+    /// A template whose parameter is missing or null can be dropped.
     #[test]
-    fn what_was_not_given_can_be_left_out() {
+    fn missing_parameter_drops_its_template() {
         let (templates, context) = (Templates::new(), context());
         for (template, gives, lacks) in [
             ("{{ s }}", true, false),
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_from_outside() {
+    fn template_names_exclude_local_variables() {
         let names = |t| Templates::new().names(t).unwrap().into_iter().collect::<Vec<_>>();
         assert_eq!(names("{% for a in items %}{{ a }}{% endfor %}"), ["items"]);
         assert_eq!(
@@ -389,8 +392,9 @@ mod tests {
         assert_eq!(names("{{ range(3) }}{{ taskbridge.arguments['a-b'] }}"), ["taskbridge.arguments"]);
     }
 
+    /// The message about an unknown name lists the names that exist.
     #[test]
-    fn a_wrong_template_is_told_with_the_way_out() {
+    fn invalid_template_suggests_known_names() {
         for (template, parameters, ours, said) in [
             ("{{ path.x }}{{ taskbridge.job }}", &["path"][..], &["job"][..], &[][..]),
             (

@@ -32,8 +32,9 @@ fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
+/// The start returns the final state of a job that has no delay.
 #[tokio::test(start_paused = true)]
-async fn a_job_of_no_delay_is_done_when_its_start_returns() {
+async fn job_without_delay_ends_at_start() {
     let backend = SimEngine::new(Mode::Keyed).backend();
     let started = backend.start(&job(1, json!({"text": "hello"}))).await.unwrap();
     let first = started.first.expect("done");
@@ -42,7 +43,7 @@ async fn a_job_of_no_delay_is_done_when_its_start_returns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_ends_when_its_delay_is_over() {
+async fn job_ends_after_its_delay() {
     let engine = SimEngine::new(Mode::Keyed);
     let backend = engine.backend();
     let handle = backend.start(&job(1, json!({"delay_ms": 100}))).await.unwrap().handle;
@@ -54,8 +55,9 @@ async fn a_job_ends_when_its_delay_is_over() {
     assert_eq!(engine.running().len(), 0);
 }
 
+/// A keyed engine returns the first job for a repeated start, and an unkeyed one starts another job.
 #[tokio::test(start_paused = true)]
-async fn a_keyed_engine_repeats_and_an_unkeyed_one_starts_again() {
+async fn repeated_start_is_keyed() {
     for (mode, jobs) in [(Mode::Keyed, 1), (Mode::Unkeyed, 2)] {
         let engine = SimEngine::new(mode);
         let (backend, spec) = (engine.backend(), job(1, json!({"delay_ms": 5})));
@@ -67,8 +69,9 @@ async fn a_keyed_engine_repeats_and_an_unkeyed_one_starts_again() {
     }
 }
 
+/// A job exists after a lost reply, and none after a lost request.
 #[tokio::test(start_paused = true)]
-async fn a_lost_reply_leaves_a_job_and_a_lost_request_none() {
+async fn lost_reply_differs_from_lost_request() {
     for (fault, jobs) in [(Fault::LostReply, 1), (Fault::LostBefore, 0)] {
         let engine = SimEngine::new(Mode::Unkeyed);
         let (backend, spec) = (engine.backend(), job(1, json!({})));
@@ -81,8 +84,9 @@ async fn a_lost_reply_leaves_a_job_and_a_lost_request_none() {
     }
 }
 
+/// A delayed request starts its job after a search has found none.
 #[tokio::test(start_paused = true)]
-async fn a_late_request_arrives_after_it_was_looked_for() {
+async fn late_request_starts_after_search() {
     let engine = SimEngine::new(Mode::Unkeyed);
     let (backend, spec) = (engine.backend(), job(1, json!({"delay_ms": 10})));
     engine.inject(Operation::Start, Fault::Late(millis(50)));
@@ -117,8 +121,9 @@ async fn refusals_start_nothing() {
     assert!(backend.start(&spec).await.is_ok());
 }
 
+/// The job exists before the slow reply arrives.
 #[tokio::test(start_paused = true)]
-async fn a_slow_reply_comes_after_the_deed() {
+async fn slow_reply_follows_started_job() {
     let engine = SimEngine::new(Mode::Keyed);
     let (backend, spec) = (engine.backend(), job(1, json!({})));
     engine.inject(Operation::Start, Fault::Slow(millis(300)));
@@ -134,8 +139,9 @@ async fn a_slow_reply_comes_after_the_deed() {
     assert_eq!(began.elapsed(), millis(300));
 }
 
+/// A keyed engine starts no second job for the key of a forgotten one.
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_job_is_gone_and_a_keyed_engine_starts_no_other() {
+async fn forgotten_job_is_gone() {
     let engine = SimEngine::new(Mode::Keyed);
     let (backend, spec) = (engine.backend(), job(1, json!({"delay_ms": 50})));
     let handle = backend.start(&spec).await.unwrap().handle;
@@ -156,8 +162,9 @@ async fn a_forgotten_job_is_gone_and_a_keyed_engine_starts_no_other() {
     assert_eq!(backend.observe(&handle).await.unwrap().state, JobState::Gone);
 }
 
+/// A fault of one poll of several jobs is the result of each of them.
 #[tokio::test(start_paused = true)]
-async fn a_fault_of_one_look_at_many_is_everyones() {
+async fn batch_poll_fault_affects_every_job() {
     let engine = SimEngine::new(Mode::Keyed);
     let backend = engine.backend();
     let handle = backend.start(&job(1, json!({}))).await.unwrap().handle;
@@ -171,8 +178,9 @@ async fn a_fault_of_one_look_at_many_is_everyones() {
     );
 }
 
+/// The delay of a job does not pass while its question is open.
 #[tokio::test(start_paused = true)]
-async fn the_work_stands_still_while_a_question_is_open() {
+async fn open_question_pauses_job() {
     let backend = SimEngine::new(Mode::Keyed).backend();
     let target = json!({"delay_ms": 100, "question": {"message": "Go on?"}});
     let handle = backend.start(&job(1, target)).await.unwrap().handle;
@@ -199,8 +207,9 @@ async fn a_declined_question_fails_its_job() {
     assert!(matches!(backend.observe(&handle).await.unwrap().state, JobState::Failed(_)));
 }
 
+/// A job that ignores a cancel runs to its end.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_ignores_cancel_goes_on() {
+async fn job_may_ignore_cancel() {
     let backend = SimEngine::new(Mode::Keyed).backend();
     let target = json!({"delay_ms": 100, "ignore_cancel": true});
     let handle = backend.start(&job(1, target)).await.unwrap().handle;
@@ -210,8 +219,9 @@ async fn a_job_that_ignores_cancel_goes_on() {
     assert!(matches!(backend.observe(&handle).await.unwrap().state, JobState::Succeeded(_)));
 }
 
+/// Every backend gets one hint per end, in order.
 #[tokio::test(start_paused = true)]
-async fn each_end_is_hinted_once_to_every_backend_in_order() {
+async fn job_end_is_hinted_once() {
     let engine = SimEngine::new(Mode::Keyed);
     let (one, two) = (engine.backend(), engine.backend());
     let began = Instant::now();
@@ -225,8 +235,9 @@ async fn each_end_is_hinted_once_to_every_backend_in_order() {
     assert!(tokio::time::timeout(millis(1000), next(&one)).await.is_err(), "a hint too many");
 }
 
+/// A waiter is woken by a job that was started or finished while it waited.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_hears_of_what_became_due_sooner_while_it_waited() {
+async fn hint_waiter_sees_earlier_deadline() {
     let engine = SimEngine::new(Mode::Keyed);
     let backend = engine.backend();
     let slow = backend.start(&job(1, json!({"delay_ms": 60_000}))).await.unwrap().handle;
@@ -249,8 +260,9 @@ async fn hints_are_lost_in_an_outage() {
     assert!(tokio::time::timeout(millis(1000), next(&backend)).await.is_err());
 }
 
+/// A job that a test ends stays in that state.
 #[tokio::test(start_paused = true)]
-async fn a_finished_job_ends_in_the_state_it_was_given() {
+async fn finished_job_keeps_first_end() {
     let engine = SimEngine::new(Mode::Keyed);
     let backend = engine.backend();
     let handle = backend.start(&job(1, json!({"delay_ms": 60_000}))).await.unwrap().handle;
@@ -260,8 +272,9 @@ async fn a_finished_job_ends_in_the_state_it_was_given() {
     assert_eq!(backend.observe(&handle).await.unwrap().state, state);
 }
 
+/// Only the last `remember` ended jobs are kept.
 #[tokio::test(start_paused = true)]
-async fn only_so_many_ended_jobs_are_remembered() {
+async fn ended_jobs_are_forgotten_eventually() {
     let engine = SimEngine::from_config(&Config { remember: 10, ..Config::default() });
     let backend = engine.backend();
     let mut handles = Vec::new();

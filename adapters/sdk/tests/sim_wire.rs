@@ -42,8 +42,9 @@ fn again(job: &JobSpec) -> JobSpec {
     JobSpec { may_exist: true, ..job.clone() }
 }
 
+/// The start can be repeated, and still makes one job.
 #[tokio::test]
-async fn a_lost_reply_is_uncertain_and_can_be_repeated() {
+async fn lost_reply_over_wire_is_uncertain() {
     let served = Served::new(Mode::Keyed).await;
     let (backend, spec) = (served.client.backend(), job(1, json!({})));
     served.client.inject(Operation::Start, Fault::LostReply).await.unwrap();
@@ -54,7 +55,7 @@ async fn a_lost_reply_is_uncertain_and_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_lost_look_is_unavailable() {
+async fn lost_poll_is_unavailable() {
     let served = Served::new(Mode::Keyed).await;
     let backend = served.client.backend();
     let handle = backend.start(&job(1, json!({}))).await.unwrap().handle;
@@ -67,8 +68,9 @@ async fn a_lost_look_is_unavailable() {
     assert_eq!(backend.observe(&handle).await.unwrap_err().kind(), ErrorKind::Limited { after });
 }
 
+/// A start while the engine is down is certain to have no effect.
 #[tokio::test]
-async fn an_engine_that_is_away_started_nothing() {
+async fn unavailable_engine_starts_nothing() {
     let mut served = Served::new(Mode::Keyed).await;
     let backend = served.client.backend();
     backend.start(&job(1, json!({}))).await.unwrap();
@@ -77,7 +79,7 @@ async fn an_engine_that_is_away_started_nothing() {
 }
 
 #[tokio::test]
-async fn an_outage_over_the_wire_begins_and_ends() {
+async fn outage_over_wire_begins_and_ends() {
     let served = Served::new(Mode::Keyed).await;
     let (backend, spec) = (served.client.backend(), job(1, json!({})));
     served.client.set_outage(true).await.unwrap();
@@ -86,8 +88,9 @@ async fn an_outage_over_the_wire_begins_and_ends() {
     assert!(backend.start(&spec).await.is_ok());
 }
 
+/// Two hundred concurrent starts over the wire all succeed.
 #[tokio::test]
-async fn many_calls_at_once_share_a_few_connections() {
+async fn concurrent_calls_share_connections() {
     let served = Served::new(Mode::Unkeyed).await;
     let backend = served.client.backend();
     let mut calls = JoinSet::new();
@@ -99,8 +102,9 @@ async fn many_calls_at_once_share_a_few_connections() {
     assert_eq!((served.engine.total_starts(), served.engine.running().len()), (200, 200));
 }
 
+/// The response to an unknown request names the variant that is not known.
 #[tokio::test]
-async fn what_is_no_request_is_told_so() {
+async fn invalid_request_is_answered() {
     let served = Served::new(Mode::Keyed).await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(b"{\"request\": {\"do\": \"dance\"}}\n").await.unwrap();
@@ -121,8 +125,9 @@ async fn connect(config: Value) -> Result<Arc<dyn Backend>> {
     (registry.get("sim").expect("just added").connect)(config, context).await
 }
 
+/// A config with fields that belong to an engine in this process is refused.
 #[tokio::test]
-async fn a_config_connects_to_a_process_or_says_why_not() {
+async fn config_connects_to_engine_process() {
     let served = Served::new(Mode::Unkeyed).await;
     let address = served.address.to_string();
     let backend = connect(json!({"address": address})).await.unwrap();
@@ -142,8 +147,9 @@ async fn a_config_connects_to_a_process_or_says_why_not() {
     }
 }
 
+/// Connecting succeeds without the engine process, and a start is unavailable.
 #[tokio::test]
-async fn a_process_that_is_away_is_no_fault_of_the_config() {
+async fn unreachable_engine_is_no_config_error() {
     let mut served = Served::new(Mode::Keyed).await;
     served.server.shutdown().await;
     let backend = connect(json!({"address": served.address.to_string()})).await.unwrap();

@@ -492,7 +492,7 @@ fn each_flaw_of_starts_is_caught() {
 }
 
 #[test]
-fn each_flaw_of_looks_is_caught() {
+fn each_flaw_of_polls_is_caught() {
     caught! {
         false ForgetsTheOutput success_hands_back_the_output
         false FailsWithoutAReason failure_says_why_in_one_line

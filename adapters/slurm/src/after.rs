@@ -129,8 +129,9 @@ mod tests {
 
     use super::*;
 
+    /// `after.job` takes the handle of a task's job or a plain job number.
     #[test]
-    fn a_job_is_named_by_a_task_or_a_number() {
+    fn dependency_is_task_or_job_number() {
         let read = |value| named(&job(json!({}), json!({"before": value})), "after.job", "{{ before }}");
         assert_eq!(
             read(json!("lab/17/tb-a")).unwrap(),
@@ -143,8 +144,9 @@ mod tests {
         }
     }
 
+    /// An ended job meets `succeeded`, `failed` or `ended` by its outcome.
     #[test]
-    fn what_has_ended_is_judged_by_how() {
+    fn dependency_condition_follows_outcome() {
         let (good, bad) = (JobState::Succeeded(Output::default()), JobState::Failed(Output::default()));
         assert!(When::Succeeded.is_met(&good) && !When::Succeeded.is_met(&bad));
         assert!(

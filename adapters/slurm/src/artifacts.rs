@@ -166,7 +166,7 @@ mod tests {
     use crate::unix::UnixUser;
 
     #[test]
-    fn nothing_leads_out() {
+    fn artifact_path_stays_in_folder() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("work");
         fs::create_dir_all(root.join("a/b")).unwrap();

@@ -288,8 +288,9 @@ mod tests {
     use crate::fake::row;
     use crate::live;
 
+    /// Slurm shows the job as running, and its script has not begun after `BEGINS_WITHIN`.
     #[test]
-    fn what_slurm_shows_as_running_and_has_not_begun_is_told_after_a_while() {
+    fn running_job_without_script_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
         folder.make(None).unwrap();

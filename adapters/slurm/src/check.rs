@@ -237,8 +237,9 @@ mod tests {
         assert_eq!(problems(json!({"signal": {"job": "{{ hours }}", "name": "STOP", "steps": true}})), []);
     }
 
+    /// A plain value where a table is expected is refused with an example of the table.
     #[test]
-    fn who_gives_a_value_in_the_place_of_a_table_is_told_how_that_looks() {
+    fn wrong_value_shows_table_form() {
         fn wrong<T: serde::de::DeserializeOwned>(value: Value) -> String {
             serde_json::from_value::<T>(value).err().unwrap().to_string()
         }
@@ -261,8 +262,9 @@ mod tests {
         }
     }
 
+    /// Each problem names its field and how to correct it.
     #[test]
-    fn every_problem_names_its_field_and_the_way_out() {
+    fn slurm_target_problem_names_field() {
         for (target, field, part) in [
             (json!({}), "script", "exactly one"),
             (json!({"script": "x", "attach": "{{ hours }}"}), "script", "exactly one"),

@@ -355,8 +355,9 @@ mod tests {
 
     use super::*;
 
+    /// The quality of service must be allowed for the account, and its time limit must suffice.
     #[test]
-    fn a_quality_of_service_is_held_against_its_account_and_its_limit() {
+    fn qos_is_checked_against_account() {
         let mut rights = Rights::default();
         for (name, minutes) in [("normal", None), ("fast", Some(1)), ("gold", None)] {
             rights.qos.insert(name.to_owned(), minutes.map(Duration::from_mins));

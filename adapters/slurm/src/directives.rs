@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_its_line() {
+    fn invalid_directive_names_line() {
         for (script, part) in [
             ("echo", "first line must begin with `#!`"),
             ("#!/bin/sh\n#SBATCH --time=\"5", "line 2: a quotation mark"),

@@ -346,8 +346,9 @@ mod tests {
         vec![named("main", 24), named("short", 1)]
     }
 
+    /// The `#TASKBRIDGE` and `#SBATCH` lines of a script become its name, schema and target.
     #[test]
-    fn lines_of_a_script_become_a_tool() {
+    fn script_headers_become_tool() {
         let text = "#!/bin/bash\n#SBATCH --mem=1G\n#TASKBRIDGE title Relax molecules\n#TASKBRIDGE each molecules string Formulas.\n\
                     #TASKBRIDGE parameter steps? integer How many.\n#TASKBRIDGE result out.json\n#TASKBRIDGE artifacts *.csv a/*\n\
                     echo\n#TASKBRIDGE nonsense is no header any more\n";
@@ -370,8 +371,9 @@ mod tests {
         assert_eq!(found.target, wanted);
     }
 
+    /// The error names the header line that is wrong.
     #[test]
-    fn what_a_script_says_wrongly_is_told() {
+    fn invalid_script_header_is_reported() {
         for (line, part) in [
             ("nonsense", "`#TASKBRIDGE nonsense`"),
             ("parameter", "cannot name a parameter"),
@@ -386,8 +388,9 @@ mod tests {
         }
     }
 
+    /// Scripts that are unreadable, invalid or oddly named are reported, and the others are offered.
     #[test]
-    fn a_script_that_is_no_tool_leaves_the_others_alone() {
+    fn invalid_script_hides_no_others() {
         let dir = tempfile::tempdir().unwrap();
         let odd = std::ffi::OsStr::from_bytes(b"odd\xff.sh");
         for name in [std::ffi::OsStr::new("a.sh"), odd, std::ffi::OsStr::new("shut.sh")] {
@@ -412,8 +415,9 @@ mod tests {
         assert!(scripts(&dir.path().join("nowhere")).is_err());
     }
 
+    /// Only the qualities of service that the user has are offered, with their limits.
     #[test]
-    fn a_quality_of_service_is_offered_as_far_as_it_is_to_be_had() {
+    fn qos_choices_follow_rights() {
         let mut rights = Rights::default();
         for (name, minutes) in [("normal", None), ("fast", Some(1)), ("gold", None)] {
             rights.qos.insert(name.to_owned(), minutes.map(Duration::from_mins));
@@ -436,12 +440,13 @@ mod tests {
     }
 
     #[test]
-    fn files_of_one_stem_have_names_of_their_own() {
+    fn scripts_of_one_stem_stay_distinct() {
         assert_eq!(["a.sh", "a.sbatch", "a.b.sh"].map(name), ["a", "a.sbatch", "a.b.sh"].map(str::to_owned));
     }
 
+    /// A partition without a time limit adds no parameter for the time.
     #[test]
-    fn a_partition_without_a_limit_leaves_the_time_alone() {
+    fn unlimited_partition_leaves_time_open() {
         let mut all = partitions();
         all[1].max_time = None;
         let found = tool(&script("/s/a.sh", "#!/bin/sh\n"), &all, &[]).unwrap();

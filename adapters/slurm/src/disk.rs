@@ -352,8 +352,9 @@ mod tests {
         }
     }
 
+    /// Hung work is abandoned with its path in the error, and new work is refused beyond a limit.
     #[tokio::test]
-    async fn what_hangs_is_given_up_and_named_and_as_much_as_may_hang_keeps_the_rest_from_beginning() {
+    async fn hung_disk_work_is_limited() {
         let disks = Disks::new(LIMIT);
         let fifo = Fifo::new();
         let error = fifo.read(&disks.jobs).await.unwrap_err();
@@ -392,8 +393,9 @@ mod tests {
         assert_eq!(disks.jobs.run(|| 7).await.unwrap(), 7, "its server is back");
     }
 
+    /// Work that advances to further paths may take longer than the limit.
     #[tokio::test]
-    async fn work_that_comes_further_is_not_given_up_however_long_it_takes() {
+    async fn progressing_disk_work_is_not_abandoned() {
         let disks = Disks::new(LIMIT);
         let took = disks.jobs.run(|| {
             let began = std::time::Instant::now();
@@ -406,15 +408,16 @@ mod tests {
         assert!(took.await.unwrap() >= LIMIT * 3);
     }
 
+    /// Errors of a file system that may recover are distinct from those about a file itself.
     #[test]
-    fn what_says_nothing_of_a_file_may_pass_and_what_does_may_not() {
+    fn transient_file_errors_are_recognized() {
         let passes = |errno: Errno| may_pass(&errno.into());
         assert!([Errno::IO, Errno::STALE, Errno::MFILE, Errno::NFILE, Errno::NOMEM].into_iter().all(passes));
         assert!(![Errno::NOENT, Errno::ACCESS, Errno::ISDIR, Errno::LOOP].into_iter().any(passes));
     }
 
     #[tokio::test]
-    async fn what_was_given_up_knows_that() {
+    async fn abandoned_disk_work_detects_timeout() {
         let disks = Disks::new(LIMIT);
         let (told, hears) = std::sync::mpsc::channel();
         let dir = tempfile::tempdir().unwrap();

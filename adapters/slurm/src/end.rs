@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_named_by_task_and_restart() {
+    fn run_name_has_task_and_restart() {
         assert_eq!(Run::parse("job.0"), Some(Run { task: None, restart: 0 }));
         assert_eq!(Run::parse("17.2"), Some(Run { task: Some(17), restart: 2 }));
         for name in ["job.0", "17.2"] {

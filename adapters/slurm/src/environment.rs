@@ -81,8 +81,9 @@ fn own(name: &str) -> Result<Option<String>> {
 mod tests {
     use super::*;
 
+    /// Slurm's commands get only the variables that they need, and invalid names are refused.
     #[test]
-    fn only_what_is_needed_is_handed_on() {
+    fn command_environment_is_minimal() {
         let variables = of_commands().unwrap();
         assert!(variables.contains_key("PATH"));
         assert!(variables.keys().all(|name| KEPT.contains(&name.as_str())));

@@ -205,8 +205,9 @@ mod tests {
         Row { tasks, ..row(7, "tb-a", state) }
     }
 
+    /// Neither does an array with pending elements beside running ones.
     #[tokio::test]
-    async fn what_waits_is_sent_no_signal_and_neither_are_the_tasks_beside_it() {
+    async fn pending_job_gets_no_signal() {
         let waiting = || tasks(State::Pending, Tasks::Many(vec![2, 3]));
         let (one, other) = (Tasks::One(0), Tasks::One(1));
         for (rows, refusal) in [
@@ -235,8 +236,9 @@ mod tests {
         }
     }
 
+    /// A job of a task is followed by its full handle only.
     #[tokio::test]
-    async fn a_number_alone_is_no_way_to_follow_what_a_task_runs() {
+    async fn attach_by_number_rejects_task_job() {
         let attach = |job: &str| suite::job(json!({"attach": "{{ job }}"}), json!({"job": job}));
         let world = World::new(vec![row(7, "tb-a", State::Running), row(8, "by-hand", State::Running)]);
         let error = world.slurm.begin(&attach("7")).await.unwrap_err();
@@ -248,8 +250,9 @@ mod tests {
         assert!(world.slurm.begin(&attach("lab/7/tb-b")).await.is_err(), "it has another name");
     }
 
+    /// A signal that may have been sent is not sent again.
     #[tokio::test]
-    async fn a_signal_that_was_surely_not_sent_is_sent_by_the_next_start_and_no_other() {
+    async fn unsent_signal_is_sent_by_retry() {
         for (refusal, again) in [
             (ErrorKind::Unavailable, true),
             (ErrorKind::Limited { after: None }, true),

@@ -375,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_to_write_stands() {
+    fn first_writer_wins() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
         folder.make(None).unwrap();
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_the_permissions_that_it_is_given() {
+    fn file_mode_ignores_umask() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
         folder.make(None).unwrap();
@@ -406,8 +406,9 @@ mod tests {
         }
     }
 
+    /// A reader of the first copy still sees its content, and no draft is left.
     #[test]
-    fn a_file_that_is_copied_again_is_not_cut_while_it_is_read() {
+    fn repeated_copy_keeps_open_file_intact() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
         folder.make(None).unwrap();
@@ -426,8 +427,9 @@ mod tests {
         assert_eq!(entries(&folder.file("files"), 99).unwrap().len(), 1, "no draft is left");
     }
 
+    /// A file with too many bytes or JSON values, and a link, are not read.
     #[test]
-    fn file_too_long_or_linked_is_invalid() {
+    fn oversized_or_linked_file_is_invalid() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
         folder.make(None).unwrap();
@@ -448,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_of_too_many_files_is_invalid() {
+    fn folder_with_many_files_is_invalid() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["1.0", "2.0", "3.0"] {
             fs::write(dir.path().join(name), "").unwrap();
@@ -460,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_and_ended_is_read() {
+    fn started_and_ended_runs_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
         assert!(folder.all_runs().ran.is_empty() && !folder.path().exists());

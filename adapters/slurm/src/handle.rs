@@ -61,8 +61,9 @@ pub(crate) fn is_key(text: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// A handle leads back to its cluster, number, key and user, and other texts are no handle.
     #[test]
-    fn a_handle_leads_back_to_its_job() {
+    fn slurm_handle_round_trips() {
         let place = Place::parse(&JobHandle::new("lab/17/tb-abc")).unwrap();
         assert_eq!((place.cluster.as_str(), place.job, place.key.as_str()), ("lab", 17, "tb-abc"));
         assert_eq!((place.handle().as_str(), place.group().as_str()), ("lab/17/tb-abc", "lab"));

@@ -67,8 +67,9 @@ async fn as_time_passes<T>(work: impl Future<Output = T>) -> T {
     tokio::select! { done = work => done, () = pass => unreachable!("time does not end") }
 }
 
+/// Polls of a hung folder are unavailable with its path, and those of other clusters continue.
 #[tokio::test]
-async fn a_look_at_a_folder_that_hangs_says_so_and_other_clusters_go_on() {
+async fn hung_folder_affects_one_cluster() {
     let (world, other) = (World::new(), World::new());
     assert_eq!(world.look().await.unwrap().state, JobState::Running);
     let hangs = hanging::below(world.dir.path());
@@ -101,8 +102,9 @@ async fn a_look_at_a_folder_that_hangs_says_so_and_other_clusters_go_on() {
     assert!(!world.folder.has(crate::folder::CANCELLED).unwrap(), "what was given up is not done later");
 }
 
+/// The time for which a folder hung does not count towards the deadline for its jobs' end markers.
 #[tokio::test(start_paused = true)]
-async fn the_time_for_which_a_folder_hung_does_not_make_its_jobs_lost() {
+async fn hung_folder_time_is_not_counted() {
     let world = World::new();
     std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
     world.fake.knows().rows.clear();
@@ -124,8 +126,9 @@ async fn the_time_for_which_a_folder_hung_does_not_make_its_jobs_lost() {
     assert!(matches!(world.look().await.unwrap().state, JobState::Succeeded(_)));
 }
 
+/// Jobs in other folders end while more jobs than may be read at once hang.
 #[tokio::test]
-async fn a_folder_of_the_users_that_hangs_keeps_the_ends_of_other_jobs_from_nobody() {
+async fn hung_user_folder_delays_no_others() {
     let world = World::new();
     let scratch = tempfile::tempdir().unwrap();
     let mut handles = vec![handle()];
@@ -171,7 +174,7 @@ async fn a_folder_of_the_users_that_hangs_keeps_the_ends_of_other_jobs_from_nobo
 
 /// Uses a real FIFO in place of the script. Opening it hangs.
 #[tokio::test]
-async fn a_script_that_cannot_be_read_for_ever_starts_nothing_and_holds_up_no_look() {
+async fn unreadable_script_starts_nothing() {
     let world = World::new();
     let script = world.dir.path().join("job.sh");
     rustix::fs::mkfifoat(rustix::fs::CWD, &script, 0o600.into()).unwrap();
@@ -183,8 +186,9 @@ async fn a_script_that_cannot_be_read_for_ever_starts_nothing_and_holds_up_no_lo
     std::fs::OpenOptions::new().read(true).write(true).open(&script).unwrap();
 }
 
+/// A server that starts while the folder hangs creates it later.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_begins_while_the_folder_hangs_makes_it_later() {
+async fn jobs_folder_is_created_after_hang() {
     let world = World::new();
     let hangs = hanging::below(world.dir.path());
     let error = as_time_passes(world.slurm.folder_is_made()).await.unwrap_err();

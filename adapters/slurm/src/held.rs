@@ -116,8 +116,9 @@ mod tests {
     use crate::plan::Plan;
     use crate::sweep::sweep;
 
+    /// A held job whose start was given up a day ago is cancelled, once the server had time to resume starts.
     #[tokio::test(start_paused = true)]
-    async fn a_job_whose_start_was_given_up_a_day_ago_is_cancelled() {
+    async fn abandoned_held_job_is_cancelled() {
         let dir = tempfile::tempdir().unwrap();
         let (fake, jobs, day) = (Fake::default(), dir.path(), Duration::from_hours(24));
         let slurm = Slurm::with(Box::new(fake.clone()), jobs);

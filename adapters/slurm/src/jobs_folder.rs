@@ -105,8 +105,9 @@ pub(crate) fn is_mounted(jobs: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// The folder is marked at its first use, and a folder without the mark is not used or created.
     #[test]
-    fn a_folder_is_marked_at_its_first_use_and_not_where_it_is_no_longer_mounted() {
+    fn unmounted_jobs_folder_is_detected() {
         let dir = tempfile::tempdir().unwrap();
         let (jobs, state) = (dir.path().join("shared/jobs"), dir.path().join("state"));
         let made = || make(&jobs, &state, false).map(|()| is_mounted(&jobs).is_ok()).unwrap();

@@ -202,8 +202,9 @@ impl Known {
 mod tests {
     use super::*;
 
+    /// A number that jobs of several keys had counts as reused.
     #[test]
-    fn a_number_that_several_jobs_have_is_known_as_that() {
+    fn reused_job_number_is_detected() {
         let known = Known::default();
         for (job, key) in [(7, "tb-a"), (8, "tb-b"), (7, "tb-a")] {
             known.meet(job, key);

@@ -122,8 +122,9 @@ impl Left {
 mod tests {
     use super::*;
 
+    /// A result that is missing, too large or invalid is reported in the output.
     #[test]
-    fn a_result_is_read_or_it_is_told_why_it_is_not() {
+    fn result_file_error_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let plan = Plan { root: dir.path().to_owned(), ..Plan::default() };
         let most = usize::try_from(RESULT_BYTES).unwrap();

@@ -212,8 +212,9 @@ mod tests {
         }
     }
 
+    /// The message has the reason, the position and the expected start, or that the job cannot start.
     #[test]
-    fn a_waiting_job_says_why_and_until_when() {
+    fn pending_job_shows_reason_and_start() {
         let start = Some(Timestamp::from_millis(1_795_339_753_000));
         let row = Row { start, ..row(Tasks::Single, State::Pending, "Resources") };
         let seen = told(&Plan::default(), std::slice::from_ref(&row), Some(14), &mut Tally::default());
@@ -227,8 +228,9 @@ mod tests {
         assert_eq!(seen, "job 7: no nodes have what it asks for; it will not begin by itself");
     }
 
+    /// Progress and message come from the comment that the script sets.
     #[test]
-    fn a_running_job_says_what_its_comment_says() {
+    fn running_job_shows_its_comment() {
         let running = |comment: &str| Row {
             comment: Some(comment.to_owned()),
             nodes: "n1".to_owned(),
@@ -261,8 +263,9 @@ mod tests {
         assert_eq!(seen.progress, Some(Progress { done: 60.0, total: Some(200.0) }));
     }
 
+    /// A pending row without indices stands for all elements that no other row names.
     #[test]
-    fn tasks_that_wait_and_are_not_named_are_all_that_nobody_names() {
+    fn unnamed_pending_row_means_all() {
         let plan = Plan { array: Some("0-199".to_owned()), ..Plan::default() };
         let waits = row(Tasks::Single, State::Pending, "Resources");
         let mut tally = Tally::default();

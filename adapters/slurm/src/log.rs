@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_is_cut_at_a_line_start() {
+    fn log_tail_begins_at_line_start() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         assert_eq!(tail(&path, 10).unwrap(), LogText::default());
@@ -203,8 +203,9 @@ mod tests {
         assert!(tail(&path, 5).unwrap().text.len() <= 5);
     }
 
+    /// The log size of an array with more files than `COUNTED` is unknown.
     #[test]
-    fn what_an_array_of_many_tasks_printed_is_not_added_up() {
+    fn large_array_log_is_not_measured() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
         folder.make(None).unwrap();
@@ -216,8 +217,9 @@ mod tests {
         assert_eq!(printed(&folder), None);
     }
 
+    /// Of many log files, the last twenty are shown.
     #[test]
-    fn of_many_logs_the_last_are_shown() {
+    fn newest_logs_are_shown() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
         folder.make(None).unwrap();
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_keeps_the_last_lines_that_match() {
+    fn log_search_keeps_last_matches() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         std::fs::write(&path, "Error one\nfine\nERROR two\n").unwrap();

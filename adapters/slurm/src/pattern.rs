@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_fit_what_they_should() {
+    fn patterns_match_expected_paths() {
         for (pattern, path, wanted) in [
             ("*.csv", "a.csv", true),
             ("*.csv", "x/a.csv", false),
@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
             #[test]
-            fn a_text_fits_itself_and_a_star(text in "[a-c/]{0,20}", rest in "[a-c*?/]{0,20}") {
+            fn pattern_matches_itself_and_star(text in "[a-c/]{0,20}", rest in "[a-c*?/]{0,20}") {
                 prop_assert!(fits("*", &text));
                 prop_assert!(fits_path(&text, &text) && fits_path("**", &text));
                 let _ = fits_path(&rest, &text);

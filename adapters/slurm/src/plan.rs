@@ -68,8 +68,9 @@ impl Plan {
 mod tests {
     use super::*;
 
+    /// A job belongs to the same user after the group in `run_as` changes, and not to another user or id.
     #[test]
-    fn a_job_stays_its_users_as_the_group_that_is_shared_with_them_changes() {
+    fn job_ownership_survives_group_change() {
         let user = |name: &str, number, group| UnixUser { name: name.to_owned(), number, group };
         let theirs = Plan { user: Some(user("asmith", 1001, 50)), ..Plan::default() };
         assert!(theirs.is_of(Some(&user("asmith", 1001, 51))));

@@ -95,8 +95,9 @@ mod tests {
     use super::*;
     use crate::fake::{Fake, held};
 
+    /// The number was reused for another held job after the first approval.
     #[tokio::test]
-    async fn a_repeated_yes_releases_no_other_job_that_has_the_number_by_now() {
+    async fn repeated_approval_releases_own_job_only() {
         let dir = tempfile::tempdir().unwrap();
         let fake = Fake::default();
         fake.knows().rows = vec![held(7, "tb-a")];

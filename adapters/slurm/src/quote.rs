@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn bash_reads_back_what_was_quoted() {
+    fn quoted_text_round_trips_through_bash() {
         assert_eq!(read_by_bash(&NASTY.map(word)), NASTY);
         assert_eq!(read_by_bash(&NASTY.map(line_word)), NASTY);
     }
@@ -79,7 +79,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn any_text_is_one_word(texts in prop::collection::vec("[^\0]*", 1..40)) {
+        fn any_text_is_quoted_as_word(texts in prop::collection::vec("[^\0]*", 1..40)) {
             let words: Vec<_> = texts.iter().map(|text| line_word(text)).collect();
             prop_assert!(words.iter().all(|word| !word.contains('\n')));
             prop_assert_eq!(&read_by_bash(&words), &texts);

@@ -170,9 +170,9 @@ mod tests {
         slurm.look(&Subject::watched(handles)).await
     }
 
+    /// The ends of a large array on a slow file system are read over several polls, which delay no other job.
     #[tokio::test]
-    async fn a_large_array_on_a_slow_file_system_comes_to_its_end_over_several_looks_and_holds_up_no_other_job()
-     {
+    async fn large_array_is_read_over_polls() {
         let dir = tempfile::tempdir().unwrap();
         let slurm = Slurm::with(Box::new(Fake::default()), dir.path());
         let handles = [ended(&slurm, 7, Some(150)), ended(&slurm, 8, None)];
@@ -193,8 +193,9 @@ mod tests {
         assert_eq!(slurm.known.runs("tb-7").lock().count(), 0, "it is forgotten");
     }
 
+    /// Each of many jobs on a slow file system is read in turn.
     #[tokio::test]
-    async fn each_of_many_jobs_on_a_slow_file_system_has_its_turn() {
+    async fn slow_folder_reads_are_fair() {
         let dir = tempfile::tempdir().unwrap();
         let slurm = Slurm::with(Box::new(Fake::default()), dir.path());
         let mut open: Vec<JobHandle> = (1..=60).map(|job| ended(&slurm, job, None)).collect();

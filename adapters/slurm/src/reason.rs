@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_told_in_words() {
+    fn reason_codes_become_plain_text() {
         for (code, words) in [
             ("Resources", "waiting for resources"),
             ("QOSMaxCpuPerUserLimit", "a limit of the quality of service is reached (MaxCpuPerUserLimit)"),

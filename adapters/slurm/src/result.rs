@@ -281,15 +281,16 @@ mod tests {
     use crate::driver::accounting_text;
 
     #[test]
-    fn why_an_array_is_lost_is_told_once_for_each_reason() {
+    fn array_loss_reasons_are_deduplicated() {
         let lost = |why: &str| Verdict::Lost(why.to_owned());
         assert_eq!(all_lost([lost("a"), lost("a")].iter()), lost("a"));
         let several = all_lost([lost("b"), lost("a"), lost("b")].iter());
         assert_eq!(several, lost("all of its 3 tasks are lost: a; b"));
     }
 
+    /// A result with an I/O error is read again for a while, and then reported as unreadable.
     #[test]
-    fn what_cannot_be_read_for_a_while_is_waited_for_and_then_named() {
+    fn transient_result_error_is_retried() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), "tb-a");
         // The kernel returns an I/O error for the first byte of this file, like a file system with an
@@ -313,8 +314,9 @@ mod tests {
         assert!(output.content.contains(&Content::text(words)), "{output:?}");
     }
 
+    /// A working folder of the user that is missing is waited for, and one in our own folder is not.
     #[test]
-    fn a_folder_that_is_not_mounted_yet_is_waited_for() {
+    fn unmounted_result_folder_is_retried() {
         let dir = tempfile::tempdir().unwrap();
         let (folder, root) = (Folder::new(dir.path(), "tb-a"), dir.path().join("scratch"));
         let result = Some("out.json".to_owned());
@@ -353,8 +355,9 @@ mod tests {
         assert_eq!(back.structured, Some(json!(7)));
     }
 
+    /// The message of an OUT_OF_MEMORY job names the parameter to raise, and the usage.
     #[test]
-    fn out_of_memory_in_a_recorded_accounting_says_what_to_raise() {
+    fn oom_from_accounting_names_parameter() {
         let text = "\
 7|OUT_OF_MEMORY|0:125|1795339653|1795339754|1795339774|20|60||00:03.120|2|4G|n1|tb-a
 7.batch|OUT_OF_MEMORY|0:125|1795339754|1795339754|1795339774|20||4194000K|00:03.120|2||n1|batch

@@ -63,8 +63,9 @@ mod tests {
 
     use super::*;
 
+    /// No argument leads out of the folder that the config names.
     #[test]
-    fn no_argument_leads_out_of_the_folder_that_the_config_names() {
+    fn working_dir_argument_stays_in_folder() {
         let templates = Templates::new();
         let path = |template: &str, project: &str| {
             let arguments = json!({"p": project, "o": {"p": project, project: 1}});

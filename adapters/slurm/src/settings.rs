@@ -209,8 +209,9 @@ mod tests {
         asked.map(|()| written.collect()).map_err(|e| e.to_string())
     }
 
+    /// A value outside of `min`, `max` or `allowed` is refused.
     #[test]
-    fn what_is_asked_is_within_its_bounds() {
+    fn resource_arguments_stay_within_bounds() {
         let resources = json!({
             "partition": {"value": "{{ p }}", "allowed": ["gpu*", "debug"]},
             "time": {"value": "{{ hours }}:00:00", "max": "1-00:00:00", "min": "5"},
@@ -253,8 +254,9 @@ mod tests {
         }
     }
 
+    /// Zero means no limit to Slurm, so a caller's zero is refused unless `allowed` lists it.
     #[test]
-    fn nothing_that_means_all_there_is_gets_past_a_bound() {
+    fn unlimited_values_cannot_bypass_bounds() {
         let time = |bounds: Value| {
             let mut setting = json!({"value": "{{ time }}"});
             setting.as_object_mut().unwrap().extend(bounds.as_object().unwrap().clone());
@@ -271,8 +273,9 @@ mod tests {
         assert!(asked(json!({"time": "0", "memory": 0}), json!({})).is_ok());
     }
 
+    /// Each part of a list or an expression of names must match `allowed`.
     #[test]
-    fn of_several_names_each_must_be_allowed() {
+    fn each_listed_name_must_be_allowed() {
         let features =
             json!({"constraint": {"value": "{{ f }}", "allowed": ["ib*", "a100", "big|small", "[rack*]"]}});
         for (names, allowed) in [

@@ -121,8 +121,9 @@ mod tests {
         assert!(fake.knows().released.is_empty());
     }
 
+    /// The copy takes longer than a call may. Starts are refused until it is complete, and it is made once.
     #[tokio::test]
-    async fn a_file_that_takes_longer_to_copy_than_a_call_may_is_copied_once_and_the_job_begins_then() {
+    async fn slow_file_copy_continues_over_starts() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("job.sh"), "#!/bin/sh\ntrue\n").unwrap();
         let from = dir.path().join("large");

@@ -276,8 +276,9 @@ mod tests {
         (dir, fake, slurm)
     }
 
+    /// A recorded job stays held until its plan can be read and needs no approval.
     #[tokio::test]
-    async fn a_recorded_job_is_not_released_before_its_plan_says_that_nobody_has_to_approve() {
+    async fn unapproved_job_is_never_released() {
         let (_dir, fake, slurm) = world();
         let target = json!({"script": "job.sh", "approval": "Shall this run?"});
         let mut job = suite::job(target, json!({}));
@@ -303,8 +304,9 @@ mod tests {
         assert!(fake.knows().released.is_empty(), "nobody has approved it");
     }
 
+    /// Its number may be recorded, so it is not cancelled, and the next start finds it.
     #[tokio::test]
-    async fn a_job_whose_number_may_be_written_down_is_not_cancelled_and_is_found_again() {
+    async fn submitted_job_with_failed_record_survives() {
         let (_dir, fake, slurm) = world();
         let mut job = suite::job(json!({"script": "job.sh"}), json!({}));
         let (key, folder) = (job.key.as_str().to_owned(), slurm.folder(job.key.as_str()));
@@ -327,8 +329,9 @@ mod tests {
         assert_eq!(fake.knows().cancelled, [8]);
     }
 
+    /// The error of a start that may have left a job has the `scancel` command that ends it.
     #[tokio::test]
-    async fn a_start_that_cannot_be_made_sure_of_says_how_what_it_left_is_ended() {
+    async fn uncertain_start_explains_cleanup() {
         use taskbridge_sdk::Backend as _;
         let (_dir, fake, slurm) = world();
         let mut job = suite::job(json!({"script": "job.sh"}), json!({}));
@@ -345,8 +348,9 @@ mod tests {
         }
     }
 
+    /// The folder stays if the start, or an earlier one, may have arrived.
     #[tokio::test]
-    async fn a_call_that_is_refused_leaves_no_folder_and_one_that_may_have_arrived_does() {
+    async fn refused_start_removes_folder() {
         let (_dir, fake, slurm) = world();
         for (refusal, may_exist, is_left) in [
             (ErrorKind::Rejected, false, false),
@@ -364,8 +368,9 @@ mod tests {
         }
     }
 
+    /// Another start recorded a job in the folder while this one was refused.
     #[tokio::test]
-    async fn a_start_that_is_refused_late_leaves_the_folder_of_the_job_that_another_start_submitted() {
+    async fn late_refusal_keeps_recorded_job_folder() {
         let (_dir, fake, slurm) = world();
         let job = suite::job(json!({"script": "job.sh"}), json!({}));
         let folder = slurm.folder(job.key.as_str());

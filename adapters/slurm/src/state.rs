@@ -153,8 +153,9 @@ impl State {
 mod tests {
     use super::*;
 
+    /// Suffixes are ignored, and an unknown state is not an ended one.
     #[test]
-    fn states_are_read_as_slurm_prints_them() {
+    fn slurm_states_are_parsed() {
         for (name, state) in State::NAMES {
             assert_eq!((State::parse(name), state.name()), (state, name));
             assert!(!state.in_words().is_empty());
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_has_not_ended() {
+    fn active_states_have_not_ended() {
         let going_on = [
             "PENDING",
             "CONFIGURING",

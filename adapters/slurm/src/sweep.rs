@@ -65,8 +65,9 @@ mod tests {
 
     use super::*;
 
+    /// Folders of running jobs and of starts in progress stay, and so do those of others.
     #[test]
-    fn only_what_ended_long_ago_is_removed() {
+    fn sweep_removes_only_ended_jobs() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["tb-ended", "tb-runs", "tb-begins", "tb-never-was", "theirs"] {
             fs::create_dir(dir.path().join(name)).unwrap();

@@ -207,8 +207,9 @@ mod tests {
         Row { tasks: Tasks::One(task), ..row(7, "tb-a", state) }
     }
 
+    /// Slurm's state still counts if it knows more than the marker, such as out of memory.
     #[test]
-    fn the_marker_goes_before_what_slurm_says() {
+    fn end_marker_overrides_element_state() {
         let ends = |all: &[(&str, &str)]| {
             let read = |(run, text): &(&str, &str)| (Run::parse(run).unwrap(), End::parse(text).unwrap());
             all.iter().map(read).collect::<BTreeMap<_, _>>()
@@ -242,8 +243,9 @@ mod tests {
         assert_eq!(tally.failed(), 3);
     }
 
+    /// Elements of unknown state are queried in the accounting a few times, and then counted as done.
     #[test]
-    fn what_nobody_knows_is_asked_for_a_few_times() {
+    fn unknown_elements_are_queried_repeatedly() {
         let mut tally = Tally::default();
         let all = [0, 1, 2];
         assert!(tally.is_to_be_asked_about(&all, &[]));
@@ -266,7 +268,7 @@ mod tests {
 
     /// Polls an array of five tasks while the controller forgets one after the other.
     #[tokio::test(start_paused = true)]
-    async fn tasks_that_the_controller_forgot_are_still_counted_as_failed() {
+    async fn forgotten_elements_count_as_failed() {
         let dir = tempfile::tempdir().unwrap();
         let fake = Fake::default();
         let mut slurm = Slurm::with(Box::new(fake.clone()), dir.path());

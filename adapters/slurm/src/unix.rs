@@ -69,8 +69,9 @@ mod tests {
         UnixUser::find("ann", &person).map_err(|e| e.to_string())
     }
 
+    /// The error of an unknown user or group names the field of `run_as`.
     #[test]
-    fn users_are_found_by_their_names_and_root_is_none() {
+    fn unix_user_lookup_refuses_root() {
         let daemon = find("daemon", None).unwrap();
         assert_eq!((daemon.name.as_str(), daemon.number == 0, daemon.group == 0), ("daemon", false, false));
         assert_ne!(find("daemon", Some("mail")).unwrap().group, daemon.group);
@@ -84,8 +85,9 @@ mod tests {
         }
     }
 
+    /// `HOME` and `USER` are those of the account.
     #[test]
-    fn a_user_is_told_who_they_are() {
+    fn user_variables_match_unix_account() {
         assert_eq!(variables(Some("root"))["HOME"], "/root");
         assert_eq!(variables(None)["USER"], User::from_uid(Uid::effective()).unwrap().unwrap().name);
         let stranger = variables(Some("nobody-of-this-name"));

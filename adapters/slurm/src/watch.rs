@@ -273,8 +273,9 @@ mod tests {
     use crate::driver::command::Commands;
     use crate::fake::Fake;
 
+    /// A failed query of some jobs differs from an answer without records. Long queries are split.
     #[tokio::test]
-    async fn what_the_accounting_was_not_heard_of_is_not_what_it_does_not_know() {
+    async fn failed_accounting_query_means_unknown() {
         let dir = tempfile::tempdir().unwrap();
         // A replacement for sacct: it knows job 1, and fails for job 600.
         let says = format!(
@@ -301,8 +302,9 @@ mod tests {
         assert!(asked.lines().all(|line| line.len() < 8192), "an argument has a largest length");
     }
 
+    /// Up to 500 jobs are queried at once, and a few jobs not more often than the interval.
     #[tokio::test(start_paused = true)]
-    async fn many_jobs_are_asked_about_at_once_and_few_in_turn() {
+    async fn accounting_queries_are_batched() {
         let fake = Fake::default();
         fake.knows().records = Some(Vec::new());
         let watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
@@ -334,8 +336,9 @@ mod tests {
         asked
     }
 
+    /// A slow controller is polled for a twentieth of the time at most, and a failing one with backoff.
     #[tokio::test(start_paused = true)]
-    async fn a_controller_that_is_slow_or_fails_is_asked_less_often() {
+    async fn slow_controller_is_polled_less() {
         let fake = Fake::default();
         let watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
         let ask = async || drop(watch.queue(&fake, Need::Young).await);
@@ -354,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failure_is_same_for_every_look() {
+    async fn failure_is_same_for_every_poll() {
         let fake = Fake::default();
         let watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
         watch.queue(&fake, Need::Usual).await.unwrap();
@@ -369,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_accounting_that_fails_is_left_alone_for_a_while() {
+    async fn failing_accounting_is_backed_off() {
         let fake = Fake::default();
         let watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
         let ask = async || {
@@ -384,8 +387,9 @@ mod tests {
         assert!(watch.accounting.lock().patience().is_ok());
     }
 
+    /// Jobs of equal priority have the same order as their numbers.
     #[test]
-    fn a_place_is_told_by_priority_within_a_partition() {
+    fn queue_position_follows_partition_priority() {
         let job = |job, partition: &str, priority| Waiting { job, partition: partition.to_owned(), priority };
         let places = places(vec![
             job(1, "a", 1.0),

@@ -63,7 +63,7 @@ mod tests {
 
     /// Simulates a second start of a job after a crash of Slurm's controller, and a requeue.
     #[test]
-    fn a_script_runs_once_and_with_requeue_once_for_each_time_that_it_was_put_back() {
+    fn script_runs_once_per_requeue() {
         let dir = tempfile::tempdir().unwrap();
         let folder = folder(dir.path(), "echo it ran; exit 3", "set --\n");
         let again = |requeue, restarts: &str| {
@@ -98,8 +98,9 @@ mod tests {
         assert_eq!((marker(), folder.all_runs().ends[&second].code), (first, 3));
     }
 
+    /// A variable of the config does not change how the wrapper works.
     #[test]
-    fn what_the_config_sets_reaches_the_script_and_nothing_of_the_wrapper() {
+    fn config_variables_reach_only_script() {
         let dir = tempfile::tempdir().unwrap();
         let theirs = dir.path().join("dataset");
         std::fs::create_dir_all(theirs.join("ran")).unwrap();
@@ -120,8 +121,9 @@ mod tests {
         assert_eq!(folder.all_runs().ran.into_iter().collect::<Vec<_>>(), [(ONCE, false)]);
     }
 
+    /// The line is found by Slurm's index, whatever variables the config sets.
     #[test]
-    fn a_task_finds_its_own_line_whatever_the_config_sets() {
+    fn array_element_finds_its_line() {
         let dir = tempfile::tempdir().unwrap();
         let folder = folder(
             dir.path(),
@@ -136,8 +138,9 @@ mod tests {
         assert!(folder.all_runs().ends.contains_key(&Run { task: Some(1), restart: 0 }));
     }
 
+    /// The wrapper passes each signal in `PASSED_ON` to the script.
     #[test]
-    fn each_signal_that_is_passed_on_reaches_the_script() {
+    fn signals_reach_script() {
         let dir = tempfile::tempdir().unwrap();
         for signal in PASSED_ON {
             // The wrapper is the parent of the script.
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_script_does_not_catch_ends_it() {
+    fn unhandled_signal_ends_script() {
         let dir = tempfile::tempdir().unwrap();
         for (signal, number) in [("INT", 2), ("QUIT", 3), ("TERM", 15)] {
             let lines = format!("ulimit -c 0; kill -s {signal} $PPID; {WAIT}");
@@ -160,8 +163,9 @@ mod tests {
         }
     }
 
+    /// The shell's message about a signal is not printed, and errors of the wrapper are.
     #[test]
-    fn standard_error_holds_the_scripts_own_words_whatever_kills_it() {
+    fn stderr_has_only_script_text() {
         let dir = tempfile::tempdir().unwrap();
         for (signal, number) in
             [("KILL", 9), ("SEGV", 11), ("ILL", 4), ("XCPU", 24), ("TERM", 15), ("PIPE", 13)]
@@ -183,8 +187,9 @@ mod tests {
         assert!(String::from_utf8_lossy(&done.stderr).contains("/ends/"), "{done:?}");
     }
 
+    /// A script does not start without its parameters or its line of the array.
     #[test]
-    fn without_what_it_is_to_be_told_no_script_begins() {
+    fn missing_parameters_stop_script() {
         let dir = tempfile::tempdir().unwrap();
         let folder = folder(dir.path(), "echo begun", "set --\n");
         folder.write("tasks", b"set --\n", 0o600).unwrap();

@@ -1,20 +1,22 @@
-//! What this backend is connected to: the account and the region. Each source of the account says the same, so that it does not
-//! matter which of them answers. It must not call AWS.
+//! Identity of this backend: the account and the region. All sources report the same account, so it does not
+//! matter which one answers first. It must not call AWS.
 
 use std::sync::OnceLock;
 
 use crate::config::Config;
 
-/// The account and the region, or the address of a stand-in.
+/// Account and region, or the address of an AWS emulator.
 pub(crate) struct Account {
     region: String,
-    /// The host of an address without TLS: AWS has none, and stand-ins share one account number.
+    /// Host of an endpoint without TLS. AWS has no such endpoints, and emulators all use the same account
+    /// number.
     standin: Option<String>,
     id: OnceLock<String>,
 }
 
 impl Account {
-    /// By the config, and the address of Step Functions where it is not the region's own.
+    /// Derives the account from the config. `endpoint` is the address of Step Functions, unless it is the
+    /// region's default.
     pub(crate) fn new(config: &Config, region: &str, endpoint: Option<&str>) -> Self {
         let host = |url: &str| {
             let host = url.strip_prefix("http://")?.split('/').next().unwrap_or_default();
@@ -29,21 +31,21 @@ impl Account {
         account
     }
 
-    /// Keeps the account that an ARN names. The first one stays.
+    /// Stores the account in an ARN. The first account stays.
     pub(crate) fn learn_of(&self, arn: &str) {
         if let Some(id) = arn.strip_prefix("arn:").and_then(|rest| rest.split(':').nth(3)) {
             self.learn(id);
         }
     }
 
-    /// Keeps the account's id. The first one stays.
+    /// Stores the account id. The first id stays.
     pub(crate) fn learn(&self, id: &str) {
         if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) {
             let _ = self.id.set(id.to_owned());
         }
     }
 
-    /// `None` until the account is known.
+    /// Returns the identity, or `None` until the account is known.
     pub(crate) fn identity(&self) -> Option<String> {
         let place = self.standin.as_ref().or_else(|| self.id.get())?;
         Some(format!("step-functions {place}/{}", self.region))
@@ -79,7 +81,7 @@ mod tests {
         assert_eq!(identity(other).as_deref(), Some("step-functions 210987654321/eu-west-1"));
     }
 
-    /// A queue may be another account's, so that it says nothing.
+    /// The URL of a queue does not determine the account, because a queue may belong to another account.
     #[test]
     fn unknown_account_is_learned_once() {
         let account = account(json!({"queue": "https://sqs.eu-west-1.amazonaws.com/5/q"}), None);

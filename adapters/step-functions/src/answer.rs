@@ -1,4 +1,4 @@
-//! Hands what people say to the steps that asked.
+//! Delivery of answers to the steps that asked.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::asks::{DECLINED, Outcome, Standing};
 use crate::backend::StepFunctions;
 use crate::tokens::Held;
 
-/// For how long the history may not show yet what was handed over.
+/// How long the history may not yet show a delivered answer.
 const UNSEEN: Duration = Duration::from_secs(120);
 
-/// What was handed over lately, by execution and question.
+/// Recently delivered answers, by execution and question.
 #[derive(Default)]
 pub(crate) struct Given(Mutex<HashMap<(String, String), (Outcome, Instant)>>);
 
@@ -32,7 +32,7 @@ impl Given {
         (at.elapsed() < UNSEEN).then(|| outcome.clone())
     }
 
-    /// True if it was answered from here a moment ago.
+    /// Returns true if this process answered the question recently.
     pub(crate) fn knows(&self, arn: &str, question: &str) -> bool {
         self.outcome(arn, question).is_some()
     }
@@ -81,7 +81,7 @@ impl Questions for StepFunctions {
         Ok(Taken::Accepted)
     }
 
-    /// Ids count what was settled before, so that one never names another question.
+    /// An id counts the earlier settlements, so it never names another question.
     fn list_lag(&self) -> Duration {
         Duration::MAX
     }
@@ -104,8 +104,8 @@ impl StepFunctions {
         let dead = |code: &str| ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"].contains(&code);
         match self.signed(&by, sent) {
             Ok(()) => {}
-            // It is too late for this token. Whether that is so for the question, the history says at the next attempt:
-            // the machine may hand the step out again.
+            // The token is no longer valid. The next attempt reads from the history whether the question is
+            // settled: the machine may schedule the step again.
             Err(failure) if failure.code.as_deref().is_some_and(dead) => {
                 self.tokens.drop_one(held);
                 self.watch.has_news(&held.arn);
@@ -116,7 +116,8 @@ impl StepFunctions {
         }
         self.tokens.drop_one(held);
         if let (Some(queue), Some(receipt)) = (&self.sources.queue, &held.receipt) {
-            // If that fails, the message comes again, and is deleted when its token is found to be settled.
+            // If this fails, the queue delivers the message again. It is deleted when its token proves to be
+            // settled.
             let _ = queue.delete(receipt).await;
         }
         Ok(())

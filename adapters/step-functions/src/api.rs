@@ -1,5 +1,5 @@
-//! The calls that this adapter makes of Step Functions and CloudWatch Logs, each once and within its limits. It must not decide what they
-//! mean for a job.
+//! Calls of Step Functions and CloudWatch Logs, one request each and within the rate limits. It must not
+//! decide what a result means for a job.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,25 +27,27 @@ use crate::persons::Signer;
 use crate::skew::{Listener, Times};
 use crate::tokens::Token;
 
-/// An Express execution runs for five minutes at most; its answer is then on its way.
+/// Timeout of a synchronous start: an Express execution runs for at most five minutes, plus time for the
+/// response.
 const LONGEST_SYNC: Duration = Duration::from_secs(310);
 
-/// Step Functions lets who asks for an activity's task wait for a minute; its answer is then on its way.
+/// Timeout of a poll: Step Functions answers a poll of an activity within a minute, plus time for the
+/// response.
 const LONGEST_POLL: Duration = Duration::from_secs(70);
 
-/// What a call gave.
+/// Result of a call.
 pub(crate) type Answer<T> = std::result::Result<T, Failure>;
 
-/// Step Functions, and what it logs, as this adapter calls them.
+/// Client of Step Functions and of its logs.
 pub(crate) struct Api {
     client: Client,
     logs: aws_sdk_cloudwatchlogs::Client,
     budget: Budget,
-    /// True if its address was given by the config, so that no part of AWS's own naming applies.
+    /// True if the config sets the endpoint, so that AWS's host prefixes do not apply.
     own_address: bool,
 }
 
-/// What is started.
+/// Parameters of a start.
 pub(crate) struct Order<'a> {
     pub(crate) machine: &'a str,
     pub(crate) name: &'a str,
@@ -99,7 +101,7 @@ impl Api {
         sent.map_err(|e| Failure::of(Operation::Describe.name(), Repeat::Safe, e))
     }
 
-    /// A page of the executions of a machine that run now.
+    /// Returns a page of the running executions of a state machine.
     pub(crate) async fn running(&self, machine: &str, page: Option<String>) -> Answer<ListExecutionsOutput> {
         self.take(Operation::List)?;
         let call = self.client.list_executions().state_machine_arn(machine).max_results(1000);
@@ -114,7 +116,7 @@ impl Api {
         sent.map(drop).map_err(|e| Failure::of(Operation::Stop.name(), Repeat::Safe, e))
     }
 
-    /// A page of what happened in an execution, the newest first.
+    /// Returns a page of an execution's history, newest event first.
     pub(crate) async fn history(
         &self,
         arn: &str,
@@ -128,7 +130,7 @@ impl Api {
         call.send().await.map_err(|e| Failure::of(Operation::History.name(), Repeat::Safe, e))
     }
 
-    /// A page of the lines of a log group that name an execution, the newest first.
+    /// Returns a page of the log lines that name an execution, newest first.
     pub(crate) async fn log_events(
         &self,
         group: &str,
@@ -149,14 +151,14 @@ impl Api {
         sent.map_err(|e| Failure::of(Operation::DescribeMachine.name(), Repeat::Safe, e))
     }
 
-    /// A page of all state machines of the region.
+    /// Returns a page of all state machines in the region.
     pub(crate) async fn machines(&self, page: Option<String>) -> Answer<ListStateMachinesOutput> {
         self.take(Operation::ListMachines)?;
         let sent = self.client.list_state_machines().max_results(1000).set_next_token(page).send().await;
         sent.map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e))
     }
 
-    /// Asks for one state machine, to see whether AWS answers, and at what time.
+    /// Lists one state machine, to check that AWS answers and to read its clock.
     pub(crate) async fn knock(&self) -> (Answer<()>, Option<Times>) {
         if let Err(failure) = self.take(Operation::ListMachines) {
             return (Err(failure), None);
@@ -175,7 +177,7 @@ impl Api {
         sent.map(drop).map_err(|e| Failure::of(Operation::DescribeActivity.name(), Repeat::Safe, e))
     }
 
-    /// The tags of a state machine.
+    /// Returns the tags of a state machine.
     pub(crate) async fn tags(&self, arn: &str) -> Answer<BTreeMap<String, String>> {
         self.take(Operation::ListTags)?;
         let sent = self.client.list_tags_for_resource().resource_arn(arn).send().await;
@@ -184,7 +186,7 @@ impl Api {
         Ok(tags.filter_map(|tag| Some((tag.key?, tag.value.unwrap_or_default()))).collect())
     }
 
-    /// Waits until an activity has something to be done; there is none if no token is in the answer.
+    /// Polls an activity for a task. The response has no token if there is no task.
     pub(crate) async fn activity_task(&self, activity: &str) -> Answer<GetActivityTaskOutput> {
         self.take(Operation::ActivityTask)?;
         let config = aws_sdk_sfn::Config::builder().timeout_config(timeouts(LONGEST_POLL));
@@ -219,7 +221,7 @@ impl Api {
         sent.map(drop).map_err(|e| Failure::of(Operation::TaskHeartbeat.name(), Repeat::Safe, e))
     }
 
-    /// How many calls of each operation are left.
+    /// Returns the remaining calls of each operation.
     pub(crate) fn budgets(&self) -> Vec<taskbridge_sdk::Budget> {
         self.budget.left()
     }
@@ -229,8 +231,8 @@ impl Api {
     }
 }
 
-/// Takes back the `sync-` that the SDK of AWS puts before the host for `StartSyncExecution`: an address that somebody
-/// gave is meant as it is.
+/// Removes the `sync-` prefix that the AWS SDK adds to the host for `StartSyncExecution`. A configured
+/// endpoint is used unchanged.
 #[derive(Debug)]
 struct AddressAsGiven;
 

@@ -1,16 +1,16 @@
-//! The names of state machines and executions. It must not ask AWS about any.
+//! ARNs of state machines and executions, parsed and built. It must not call AWS.
 
 use taskbridge_sdk::{JobHandle, Timestamp};
 
-/// A state machine, perhaps one version or alias of it.
+/// State machine, optionally with a version or alias.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MachineArn {
     text: String,
-    /// How much of `text` names the machine without a version or alias.
+    /// Length of the prefix of `text` without the version or alias.
     base: usize,
 }
 
-/// An execution.
+/// Execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExecutionArn<'a> {
     text: &'a str,
@@ -23,13 +23,14 @@ pub(crate) struct ExecutionArn<'a> {
     began: Option<Timestamp>,
 }
 
-/// How the handle of an execution begins that was not started here, and is not to be stopped from here.
+/// Prefix of the handle of an execution that was not started here and must not be stopped from here.
 const ATTACHED: &str = "attached:";
 
-/// How the handle of an Express execution begins, before the milliseconds at which it began: AWS does not tell that again.
+/// Prefix of the handle of an Express execution, before its start time in milliseconds. AWS does not return
+/// that time again.
 const BEGAN: &str = "began:";
 
-/// `arn:PARTITION:states:REGION:ACCOUNT`, and what comes after it.
+/// Splits an ARN into `arn:PARTITION:states:REGION:ACCOUNT`, the region, and the rest.
 fn place(text: &str) -> Option<(&str, &str, &str)> {
     let mut colons = text.match_indices(':').map(|(at, _)| at);
     let ends: [usize; 5] = std::array::from_fn(|_| colons.next().unwrap_or(0));
@@ -40,7 +41,7 @@ fn place(text: &str) -> Option<(&str, &str, &str)> {
     named.then(|| (place, parts[3], rest))
 }
 
-/// Whether this can be the name of a state machine or an execution.
+/// Returns true if this is a valid name of a state machine or an execution.
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=80).contains(&name.chars().count())
         && !name
@@ -60,17 +61,17 @@ impl MachineArn {
         (is_name(name) && (qualified || base == text.len())).then(|| Self { text: text.to_owned(), base })
     }
 
-    /// All of it, as an execution is started with it.
+    /// Returns the full ARN, with which an execution is started.
     pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Without a version or alias.
+    /// Returns the ARN without a version or alias.
     pub(crate) fn base(&self) -> &str {
         &self.text[..self.base]
     }
 
-    /// With its version; without an alias, which may stand for several.
+    /// Returns the ARN with its version, but without an alias, which may point to several versions.
     pub(crate) fn versioned(&self) -> &str {
         let qualifier = self.text[self.base..].trim_start_matches(':');
         let is_version = !qualifier.is_empty() && qualifier.bytes().all(|byte| byte.is_ascii_digit());
@@ -81,12 +82,12 @@ impl MachineArn {
         self.text.split(':').nth(3).unwrap_or_default()
     }
 
-    /// Its page in the console of AWS, with its executions and where they log.
+    /// Returns the URL of its page in the AWS console, which shows its executions and its log group.
     pub(crate) fn console(&self) -> String {
         format!("{}#/statemachines/view/{}", console(&self.text), self.base())
     }
 
-    /// The execution of this name.
+    /// Returns the ARN of the execution with this name.
     pub(crate) fn execution(&self, name: &str) -> String {
         format!("{}:{name}", self.base().replacen(":stateMachine:", ":execution:", 1))
     }
@@ -120,33 +121,34 @@ impl<'a> ExecutionArn<'a> {
         self.region
     }
 
-    /// The ARN of its state machine.
+    /// Returns the ARN of its state machine.
     pub(crate) fn machine(&self) -> String {
         format!("{}:stateMachine:{}", self.place, self.machine)
     }
 
-    /// True if it was begun by somebody else, and is only followed.
+    /// Returns true if the execution was started elsewhere and is only followed.
     pub(crate) fn is_attached(&self) -> bool {
         self.attached
     }
 
-    /// When it began, where the handle says so.
+    /// Returns the start time, if the handle contains it.
     pub(crate) fn began(&self) -> Option<Timestamp> {
         self.began
     }
 
-    /// True if Step Functions answers no questions about it.
+    /// Returns true for an Express execution, which Step Functions cannot describe.
     pub(crate) fn is_express(&self) -> bool {
         self.express
     }
 }
 
-/// The page of an execution in the console of AWS. There is none that the name of an Express execution leads to.
+/// Returns the URL of an execution's page in the AWS console. An Express execution has no page that its name
+/// leads to.
 pub(crate) fn execution_console(arn: &str) -> Option<String> {
     arn.contains(":execution:").then(|| format!("{}#/v2/executions/details/{arn}", console(arn)))
 }
 
-/// The console of Step Functions in the region that this names.
+/// Returns the URL of the Step Functions console in the region of this ARN.
 fn console(arn: &str) -> String {
     let mut parts = arn.split(':').skip(1);
     let host = match parts.next() {
@@ -158,12 +160,12 @@ fn console(arn: &str) -> String {
     format!("https://{region}.{host}/states/home?region={region}")
 }
 
-/// The handle by which an execution is only followed.
+/// Returns the handle of an execution that is only followed.
 pub(crate) fn attached(arn: &str) -> JobHandle {
     JobHandle::new(format!("{ATTACHED}{arn}"))
 }
 
-/// The handle of an Express execution that began then.
+/// Returns the handle of an Express execution with this start time.
 pub(crate) fn express(arn: &str, began: Option<Timestamp>) -> JobHandle {
     match began {
         Some(began) => JobHandle::new(format!("{BEGAN}{}:{arn}", began.as_millis())),
@@ -177,8 +179,9 @@ mod tests {
 
     const PLACE: &str = "arn:aws:states:eu-central-1:123456789012";
 
+    /// Machine ARNs, with or without a qualifier, lead to executions, and their handles lead back.
     #[test]
-    fn a_machine_leads_to_its_executions_and_back() {
+    fn execution_arn_round_trips_to_machine() {
         for qualifier in ["", ":PROD", ":7"] {
             let machine = MachineArn::parse(&format!("{PLACE}:stateMachine:Nightly{qualifier}")).unwrap();
             assert_eq!(machine.as_str(), format!("{PLACE}:stateMachine:Nightly{qualifier}"));
@@ -201,7 +204,7 @@ mod tests {
             assert_eq!((followed.as_str(), followed.machine()), (execution.as_str(), execution.machine()));
         }
         let arn = format!("{PLACE}:express:Quick:tb-x:0b7a");
-        // Handles of versions before this one do not say when it began.
+        // Handles of older versions contain no start time.
         for began in [None, Some(Timestamp::from_millis(1_785_902_417_166))] {
             let handle = express(&arn, began);
             let express = ExecutionArn::parse(&handle).unwrap();
@@ -213,8 +216,9 @@ mod tests {
         }
     }
 
+    /// Text that is not an ARN of a state machine or of an execution is rejected.
     #[test]
-    fn what_is_no_arn_of_theirs_is_none() {
+    fn invalid_arn_parses_to_none() {
         for text in [
             "",
             "Nightly",

@@ -1,8 +1,9 @@
-//! What an execution waits to be told, as its history has it. Pure.
+//! Questions of an execution, derived from its history. Pure.
 //!
-//! A step asks if it hands its task to an activity of the config, or if it sends a message to the queue of the config
-//! and waits for the token in it. The history says which steps did, what they asked, and what came of it, so that
-//! nothing has to be kept: a server that begins anew reads the same. Only the token is not looked for here.
+//! A step asks in one of two ways. It schedules a task for a configured activity, or it sends a message to
+//! the configured queue and waits for the token in it. The history shows which steps asked, what they asked,
+//! and the outcome. Nothing has to be stored: a restarted server reads the same history. Only the tokens are
+//! kept elsewhere.
 
 use std::collections::HashMap;
 
@@ -12,29 +13,30 @@ use taskbridge_sdk::{Answer, Question};
 use crate::content::Content;
 use crate::history::Happened;
 
-/// With which error a step ends whose question was declined.
+/// Error with which a step ends if its question was declined.
 pub(crate) const DECLINED: &str = "taskbridge.Declined";
-/// With which it ends if the question was closed without a choice.
+/// Error with which a step ends if the question was closed without a choice.
 pub(crate) const DISMISSED: &str = "taskbridge.Dismissed";
-/// And with which if its question cannot be asked.
+/// Error with which a step ends if its question is invalid.
 pub(crate) const MISTAKEN: &str = "taskbridge.BadQuestion";
 
-/// How steps can ask, as the config has it.
+/// Configured ways in which steps can ask.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ways {
-    /// The ARNs of activities.
+    /// ARNs of activities.
     pub(crate) activities: Vec<String>,
-    /// The URL of a queue.
+    /// URL of a queue.
     pub(crate) queue: Option<String>,
 }
 
 impl Ways {
-    /// True if there are none.
+    /// Returns true if none is configured.
     pub(crate) fn are_closed(&self) -> bool {
         self.activities.is_empty() && self.queue.is_none()
     }
 
-    /// What a step that has just handed out its task asks, if it does: `Some(None)` if the history does not say what.
+    /// Returns the content of the question if this event asks one. `Some(None)` if the history does not
+    /// contain a valid content.
     fn asked(&self, event: &Happened) -> Option<Option<Content>> {
         let resource = event.resource.as_deref()?;
         let given = event.parameters.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -54,25 +56,25 @@ impl Ways {
     }
 }
 
-/// Account and name of a queue, which are the same under each of its addresses.
+/// Returns the account and name of a queue, which are the same in all of its URLs.
 fn path(url: &str) -> Option<&str> {
     let at = url.rmatch_indices('/').nth(1)?.0;
     url.get(at..)
 }
 
-/// What came of a question.
+/// Outcome of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// The step was given this.
+    /// The step received this answer.
     Given(Value),
     /// The step failed with this error.
     Refused(String),
-    /// The step waits no longer, and nobody answered it.
+    /// The step stopped waiting without an answer.
     Over,
 }
 
 impl Outcome {
-    /// What an answer comes to.
+    /// Returns the outcome that an answer causes.
     pub(crate) fn of(answer: &Answer) -> Self {
         match answer {
             Answer::Accept(said) => Self::Given(Value::Object(said.clone())),
@@ -82,52 +84,52 @@ impl Outcome {
     }
 }
 
-/// Where a question stands.
+/// State of a question.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Standing<'a> {
-    /// It waits for an answer, and asks what has this digest.
+    /// Waiting for an answer. The content of the question has this digest.
     Open(&'a str),
-    /// It is settled.
+    /// Settled with this outcome.
     Settled(&'a Outcome),
-    /// It was not asked.
+    /// Not asked.
     Unknown,
 }
 
-/// A step that asks.
+/// Step that waits for an answer.
 #[derive(Clone, Debug, PartialEq)]
 struct Waiting {
-    /// The newest event of it.
+    /// Id of its newest event.
     tail: i64,
     resource: String,
-    /// `None` if the history does not say it.
+    /// `None` if the history does not contain it.
     content: Option<Content>,
-    /// True if nobody answered in time, or whoever had the token was not heard of: the machine may hand it out again.
+    /// True after a timeout or a missed heartbeat: the machine may schedule the task again.
     lapsed: bool,
 }
 
 impl Waiting {
-    /// True if this is the next thing that happened to it.
+    /// Returns true if this event continues the step.
     fn goes_on_with(&self, event: &Happened) -> bool {
-        // Where a history does not say what came from what, the resource has to do.
+        // If the history does not link events, the resource identifies the step.
         let unlinked = event.previous == 0 && event.resource.as_ref() == Some(&self.resource);
         event.previous == self.tail || unlinked
     }
 }
 
-/// What an execution has asked.
+/// Questions of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Asks {
     waiting: Vec<Waiting>,
-    /// By the digest of what was asked, in the order in which it was settled.
+    /// Outcomes by the digest of the question, in the order of settlement.
     settled: HashMap<String, Vec<Outcome>>,
 }
 
 impl Asks {
-    /// Takes what happened next.
+    /// Applies the next event.
     pub(crate) fn take(&mut self, ways: &Ways, event: &Happened) {
         let kind = event.kind.as_str();
         if kind.starts_with("Execution") {
-            // It has ended, or begins anew: no step waits any more.
+            // The execution has ended or starts again: no step waits any more.
             (0..self.waiting.len()).rev().for_each(|at| self.settle(at, Outcome::Over));
             return;
         }
@@ -135,7 +137,7 @@ impl Asks {
         if matches!(kind, "ActivityScheduled" | "TaskScheduled") {
             let Some(content) = ways.asked(event) else { return };
             match at {
-                // The same once more.
+                // The same question, scheduled again.
                 Some(at) if self.waiting[at].lapsed => {
                     (self.waiting[at].tail, self.waiting[at].lapsed) = (event.id, false);
                 }
@@ -175,13 +177,14 @@ impl Asks {
         }
     }
 
-    /// True if a step asks.
+    /// Returns true if a step waits for an answer.
     pub(crate) fn are_open(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// What is asked now. Steps that ask the same are asked about one after the other: an answer goes to any of them.
-    /// `held` is what came with tokens, for where the history does not say what was asked.
+    /// Returns the open questions. If several steps ask the same, the question is asked once at a time and an
+    /// answer goes to any of them. `held` contains contents that arrived with tokens; it fills in contents
+    /// that the history lacks.
     pub(crate) fn questions(&mut self, held: &[Content]) -> Vec<Question> {
         for at in 0..self.waiting.len() {
             if self.waiting[at].content.is_none() {
@@ -203,12 +206,12 @@ impl Asks {
         self.waiting.iter().filter_map(|waiting| waiting.content.as_ref()).any(|known| known.digest == digest)
     }
 
-    /// What the question of this digest is called that is asked now: each that was settled counts.
+    /// Returns the id of the open question with this digest. It counts the earlier settlements.
     fn id(&self, digest: &str) -> String {
         format!("{digest}-{}", self.settled.get(digest).map_or(0, Vec::len))
     }
 
-    /// Where a question stands, by its id.
+    /// Returns the state of the question with this id.
     pub(crate) fn standing<'a>(&'a self, id: &'a str) -> Standing<'a> {
         let Some((digest, at)) = id.rsplit_once('-') else { return Standing::Unknown };
         let settled = self.settled.get(digest).map_or(&[][..], Vec::as_slice);
@@ -251,8 +254,10 @@ mod tests {
         json!({"execution": "e", "message": "Well?", "schema": {"type": "object", "properties": {}}})
     }
 
+    /// A step that times out and is scheduled again asks the same question.
+    /// After an answer, the same text in a loop is a new question.
     #[test]
-    fn a_question_is_the_same_until_it_is_settled_also_when_it_is_handed_out_again() {
+    fn question_keeps_id_until_settled() {
         let mut events =
             vec![event(2, 1, "TaskStateEntered"), scheduled(3, 2, &well()), event(4, 3, "ActivityStarted")];
         let first = after(&events).questions(&[]);
@@ -268,14 +273,15 @@ mod tests {
         assert!(asks.questions(&[]).is_empty() && !asks.are_open());
         let given = Outcome::Given(json!({"ok": true}));
         assert_eq!(asks.standing(&first[0].id), Standing::Settled(&given));
-        // In a loop, it is another one.
+        // The same question in a loop is a new one.
         events.push(scheduled(11, 10, &well()));
         let again = after(&events).questions(&[]);
         assert!(again.len() == 1 && again[0].id != first[0].id);
     }
 
+    /// A step that is retried after a decline asks a question with a new id.
     #[test]
-    fn what_is_refused_and_tried_again_is_asked_again() {
+    fn retry_after_decline_asks_new_question() {
         let error = Some(DECLINED.to_owned());
         let events = [
             scheduled(3, 2, &well()),
@@ -288,8 +294,9 @@ mod tests {
         assert_ne!(asks.questions(&[])[0].id, first);
     }
 
+    /// A question that timed out is over when the step is left or the execution ends.
     #[test]
-    fn what_nobody_answered_in_time_is_over_when_the_step_is_left_or_the_execution_ends() {
+    fn unanswered_question_ends_with_its_step() {
         for last in [event(5, 4, "TaskStateExited"), event(5, 1, "ExecutionAborted")] {
             let events = [scheduled(3, 2, &well()), event(4, 3, "ActivityTimedOut"), last];
             let id = after(&events[..1]).questions(&[]).remove(0).id;
@@ -299,8 +306,9 @@ mod tests {
         }
     }
 
+    /// Two steps with the same question are asked one after the other. Other questions do not wait.
     #[test]
-    fn steps_that_ask_the_same_are_asked_about_one_after_the_other() {
+    fn identical_questions_are_asked_in_turn() {
         let output = Some("{}".to_owned());
         let events = [
             scheduled(5, 3, &well()),
@@ -316,8 +324,9 @@ mod tests {
         assert_eq!(now[1], before[1]);
     }
 
+    /// A message to the configured queue asks a question whose id does not depend on the task token.
     #[test]
-    fn a_message_to_the_queue_asks_whatever_its_token_is() {
+    fn queue_question_is_independent_of_token() {
         let sent = |token: &str, queue: &str| {
             let body = json!({"token": token, "execution": "e", "message": "Sure?"});
             let parameters = json!({"QueueUrl": queue, "MessageBody": body}).to_string();
@@ -331,8 +340,9 @@ mod tests {
         assert!(!after(&[sent("t1", "https://sqs.eu-central-1.amazonaws.com/1/other")]).are_open());
     }
 
+    /// If the history has no parameters, the content of the question comes with the token and is kept.
     #[test]
-    fn where_the_history_does_not_say_what_is_asked_the_token_came_with_it() {
+    fn question_without_parameters_comes_with_token() {
         let resource = Some(ACTIVITY.to_owned());
         let mut asks = after(&[Happened { resource: resource.clone(), ..event(3, 0, "TaskScheduled") }]);
         assert!(asks.questions(&[]).is_empty() && asks.are_open());

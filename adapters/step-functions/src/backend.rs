@@ -1,4 +1,4 @@
-//! The connected backend: what the server calls. All that it keeps about executions may be lost.
+//! Connected backend that the server calls. All that it keeps about executions may be lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ use crate::state::{STOPPED_CAUSE, STOPPED_ERROR};
 use crate::steps::Watch;
 use crate::tokens::Tokens;
 
-/// For how long an execution that was started may not be known everywhere at AWS.
+/// How long a new execution may be unknown to parts of AWS.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// How long it is remembered that a history could not be read.
+/// How long a failed read of a history is remembered.
 const UNREAD: Duration = Duration::from_secs(600);
 
-/// The most executions of which that is remembered.
+/// Maximum number of executions with remembered failures.
 const MOST_UNREAD: usize = 10_000;
 
 /// Step Functions as a backend.
@@ -53,21 +53,21 @@ pub(crate) struct StepFunctions {
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) given: Given,
     pub(crate) sources: Arc<Sources>,
-    /// `None` if the config names nothing to be read.
+    /// `None` if the config names neither an activity nor a queue.
     reader: Option<Reader>,
     pub(crate) call_timeout: Duration,
     /// How long the server waits for a call.
     pub(crate) call_limit: Duration,
     pub(crate) offers: Offers,
-    /// `None` if the config has no secret for it.
+    /// `None` if the config has no hook secret.
     hook: Option<Hook>,
     pub(crate) settings: Settings,
     pub(crate) credentials: SharedCredentialsProvider,
-    /// `None` if all is done with the bridge's own credentials.
+    /// `None` if all calls use the bridge's own credentials.
     pub(crate) persons: Option<Persons>,
-    /// What this process asked to be started lately, and when.
+    /// Recent start requests of this process, and their times.
     started: Mutex<HashMap<String, Instant>>,
-    /// Since when the histories of ended executions could not be read.
+    /// Ended executions whose histories could not be read, and since when.
     unread: Mutex<HashMap<String, Instant>>,
 }
 
@@ -125,7 +125,8 @@ impl StepFunctions {
         started.insert(arn.to_owned(), now);
     }
 
-    /// How long the history of an ended execution could not be read, as far as this process saw. This look counts.
+    /// Returns how long this process has failed to read the history of an ended execution, including the
+    /// current attempt.
     pub(crate) fn history_unread_for(&self, arn: &str) -> Duration {
         let now = Instant::now();
         let mut unread = self.unread.lock();
@@ -136,7 +137,7 @@ impl StepFunctions {
         now - *unread.entry(arn.to_owned()).or_insert(now)
     }
 
-    /// Who signs what is done for somebody.
+    /// Returns the signer for calls on behalf of a person.
     pub(crate) async fn signer(&self, whom: Option<&OnBehalfOf>) -> Result<Signer> {
         match &self.persons {
             Some(persons) => persons.signer(whom).await,
@@ -144,8 +145,8 @@ impl StepFunctions {
         }
     }
 
-    /// What came of a call that somebody signed. A session that AWS no longer takes is not used again; one that has merely ended
-    /// is no reason to give up.
+    /// Checks the result of a signed call. Drops a session that AWS rejected. An expired session becomes
+    /// `Unavailable`, so that the next attempt uses another session.
     pub(crate) fn signed<T>(&self, by: &Signer, answer: Answer<T>) -> Answer<T> {
         let (Some(persons), Err(failure)) = (&self.persons, &answer) else { return answer };
         if failure.is_of_credentials() {
@@ -157,7 +158,7 @@ impl StepFunctions {
         })
     }
 
-    /// True if this process asked for it to be started a moment ago.
+    /// Returns true if this process requested its start less than `YOUNG` ago.
     pub(crate) fn is_young(&self, arn: &str) -> bool {
         self.started.lock().get(arn).is_some_and(|at| at.elapsed() < YOUNG)
     }
@@ -190,7 +191,7 @@ impl Backend for StepFunctions {
         match self.signed(&by, asked) {
             Ok(()) => Ok(()),
             Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(()),
-            // Step Functions may refuse to stop what has ended.
+            // Step Functions may refuse to stop an execution that has ended.
             Err(failure) if failure.is("ValidationException") && self.has_ended(&arn).await => Ok(()),
             Err(failure) => Err(failure.into()),
         }
@@ -200,7 +201,7 @@ impl Backend for StepFunctions {
         YOUNG
     }
 
-    /// Executions of one state machine: one list answers for them.
+    /// Groups executions by state machine: one list reports on all of them.
     fn group(&self, handle: &JobHandle) -> GroupKey {
         GroupKey::new(ExecutionArn::parse(handle).map(|arn| arn.machine()).unwrap_or_default())
     }

@@ -1,15 +1,15 @@
-//! Whether an Express execution ends while the server waits for it, as far as its definition promises that. Pure.
+//! Check that an Express execution must end while the server waits for it, according to its definition. Pure.
 
 use std::time::Duration;
 
-/// Why it may not.
+/// Reason why an execution may run longer, and a fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unbounded {
     pub(crate) says: String,
     pub(crate) fix: String,
 }
 
-/// Holds the `TimeoutSeconds` of an Express state machine against how long the server waits.
+/// Compares the `TimeoutSeconds` of an Express state machine with the time that the server waits.
 pub(crate) fn check(timeout_seconds: Option<u64>, limit: Duration) -> Result<(), Unbounded> {
     let takes = match timeout_seconds {
         Some(seconds) if Duration::from_secs(seconds) < limit => return Ok(()),
@@ -33,8 +33,9 @@ pub(crate) fn check(timeout_seconds: Option<u64>, limit: Duration) -> Result<(),
 mod tests {
     use super::*;
 
+    /// A definition is accepted only if its `TimeoutSeconds` is below the time that the server waits.
     #[test]
-    fn only_a_definition_that_ends_in_time_is_bounded() {
+    fn definition_timeout_must_be_below_limit() {
         let limit = Duration::from_millis(7500);
         assert_eq!((check(Some(1), limit), check(Some(7), limit)), (Ok(()), Ok(())));
         let late = check(Some(8), limit).unwrap_err();

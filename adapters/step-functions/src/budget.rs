@@ -1,5 +1,6 @@
-//! How many calls AWS allows: a bucket per operation, as its documentation gives them for the smaller regions, so that
-//! this server alone never has the account throttled. It must not wait: who finds a bucket empty is told for how long.
+//! Client-side rate limits: a token bucket per operation, with the quotas that AWS documents for smaller
+//! regions. They ensure that this server alone never causes throttling of the account. It must not wait: an
+//! empty bucket returns the delay.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::config::Quota;
 
-/// What is called.
+/// Operation of AWS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Start,
@@ -49,7 +50,7 @@ impl Operation {
         Self::LogEvents,
     ];
 
-    /// Its name at AWS.
+    /// Returns its name at AWS.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Start => "StartExecution",
@@ -70,7 +71,7 @@ impl Operation {
         }
     }
 
-    /// What AWS documents for smaller regions.
+    /// Returns the quota that AWS documents for smaller regions.
     fn quota(self) -> Quota {
         let (burst, per_second) = match self {
             Self::Start | Self::StartSync => (800, 150.0),
@@ -89,7 +90,7 @@ impl Operation {
     }
 }
 
-/// A bucket that calls are taken from.
+/// Token bucket.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     capacity: f64,
@@ -104,13 +105,13 @@ impl Bucket {
         Self { capacity, per_second, held: capacity, since: now }
     }
 
-    /// How many calls it holds now.
+    /// Returns the number of calls that are available now.
     fn holds(&self, now: Instant) -> f64 {
         let flowed = now.saturating_duration_since(self.since).as_secs_f64() * self.per_second;
         (self.held + flowed).min(self.capacity)
     }
 
-    /// Takes a call out of it, or says how long it takes until there is one.
+    /// Takes one call, or returns the time until one is available.
     pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
         (self.held, self.since) = (self.holds(now), now);
         if self.held >= 1.0 {
@@ -122,12 +123,12 @@ impl Bucket {
     }
 }
 
-/// A bucket for each operation.
+/// Token buckets of all operations.
 #[derive(Debug)]
 pub(crate) struct Budget(Mutex<Vec<Bucket>>);
 
 impl Budget {
-    /// As AWS documents it, but for what `quotas` says by the names of operations.
+    /// Fills the buckets with the documented quotas. `quotas` overrides them by the name of the operation.
     pub(crate) fn new(quotas: &BTreeMap<String, Quota>) -> Self {
         let now = Instant::now();
         let bucket = |operation: Operation| {
@@ -137,7 +138,7 @@ impl Budget {
         Self(Mutex::new(Operation::ALL.map(bucket).into()))
     }
 
-    /// What is wrong with the quotas of a config, in words.
+    /// Returns an error message if the quotas of a config are invalid.
     pub(crate) fn check(quotas: &BTreeMap<String, Quota>) -> Option<String> {
         quotas.iter().find_map(|(name, quota)| {
             if !Operation::ALL.iter().any(|operation| operation.name() == name) {
@@ -152,7 +153,7 @@ impl Budget {
         })
     }
 
-    /// What is left of each.
+    /// Returns the remaining calls and the capacity of each bucket.
     pub(crate) fn left(&self) -> Vec<taskbridge_sdk::Budget> {
         let (now, buckets) = (Instant::now(), self.0.lock());
         let left = |operation: Operation| {
@@ -163,7 +164,7 @@ impl Budget {
         Operation::ALL.map(left).into()
     }
 
-    /// Takes one call; `Limited` if there is none now.
+    /// Takes one call. Returns `Limited` if none is available.
     pub(crate) fn take(&self, operation: Operation) -> Result<(), Error> {
         self.0.lock()[operation as usize].take(Instant::now()).map_err(|wait| {
             let name = operation.name();
@@ -180,8 +181,9 @@ mod tests {
     use super::*;
     use taskbridge_sdk::ErrorKind;
 
+    /// A bucket starts full, refills at its rate and never holds more than its capacity.
     #[test]
-    fn a_bucket_gives_what_it_holds_and_then_what_flows_in() {
+    fn token_bucket_refills_up_to_capacity() {
         let start = Instant::now();
         let mut bucket = Bucket::full(3, 2.0, start);
         for _ in 0..3 {
@@ -205,8 +207,9 @@ mod tests {
         assert!(budget.take(Operation::Describe).is_ok());
     }
 
+    /// A quota of the config replaces the default. An invalid quota is rejected with its field.
     #[test]
-    fn a_config_has_the_last_word_on_quotas() {
+    fn configured_quota_overrides_default() {
         let with =
             |name: &str, burst, per_second| BTreeMap::from([(name.to_owned(), Quota { burst, per_second })]);
         let quotas = with("ListExecutions", 2, 0.5);

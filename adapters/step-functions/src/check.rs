@@ -1,5 +1,5 @@
-//! What is wrong with a target, found offline. Whether the state machine exists is not asked: that is the account's
-//! state, not the config's.
+//! Offline checks of targets and of the settings for questions. It must not check whether the state machine
+//! exists, which depends on the account and not on the config.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::arn::{MachineArn, is_name};
 use crate::client::origin;
 use crate::config::{Config, Target};
 
-/// What templates find under [`Templates::OURS`].
+/// Variables that templates find under [`Templates::OURS`].
 const NAMES: [&str; 3] = ["arguments", "caller", "job"];
 
-/// All that is wrong with a target for a tool with these parameters.
+/// Returns all problems of a target for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
     let mut problems: Vec<Problem> = machine(config, &target.state_machine)
         .map(|message| Problem { field: "state_machine".to_owned(), message })
@@ -48,7 +48,7 @@ pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Ve
     problems
 }
 
-/// What is wrong with how steps are to ask, in words.
+/// Returns an error message if the settings for questions are invalid.
 pub(crate) fn ways(config: &Config, region: &str) -> Option<String> {
     for activity in &config.activities {
         let parts: Vec<&str> = activity.split(':').collect();
@@ -70,7 +70,7 @@ pub(crate) fn ways(config: &Config, region: &str) -> Option<String> {
     (!range.contains(&config.heartbeat)).then(|| "heartbeat: give a time between 1s and 1h".to_owned())
 }
 
-/// What is wrong with the name of a state machine.
+/// Returns an error message if the state machine of a target is invalid.
 fn machine(config: &Config, name: &str) -> Option<String> {
     if !name.starts_with("arn:") {
         return (!is_name(name)).then(|| {
@@ -92,7 +92,7 @@ fn machine(config: &Config, name: &str) -> Option<String> {
     ))
 }
 
-/// Calls for every text within a value, with the field that it stands in.
+/// Calls `found` for every string in a value, with the path of its field.
 fn texts(field: &str, value: &Value, found: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) => found(field, text),
@@ -121,16 +121,18 @@ mod tests {
         check(&config, &target, &["rows", "note"]).into_iter().map(|p| (p.field, p.message)).collect()
     }
 
+    /// Targets with a name or an ARN and with a mapped input have no problems.
     #[test]
-    fn a_right_target_has_no_problems() {
+    fn valid_machine_target_passes_check() {
         for machine in ["Nightly", "arn:aws:states:eu-central-1:123456789012:stateMachine:Nightly:PROD"] {
             let input = json!({"a": "{{ rows }}", "b": [{"c": "{{ note }}/{{ taskbridge.job }}"}], "d": 3});
             assert_eq!(problems(json!({"state_machine": machine, "input": input})), []);
         }
     }
 
+    /// Every problem of a target names its field and how to fix it.
     #[test]
-    fn every_problem_names_its_field_and_the_way_out() {
+    fn target_problem_names_field_and_fix() {
         let with = |input: Value| json!({"state_machine": "m", "input": input});
         for (target, field, part) in [
             (json!({"state_machine": ""}), "state_machine", "give its ARN"),
@@ -159,8 +161,9 @@ mod tests {
         }
     }
 
+    /// An invalid activity, queue or heartbeat is reported with its field.
     #[test]
-    fn a_wrong_way_to_ask_is_told_with_its_field() {
+    fn invalid_question_config_names_its_field() {
         let (activity, queue) = ("arn:aws:states:r-1:1:activity:ask", "http://127.0.0.1:9/1/q");
         for (config, part) in [
             (json!({"activities": [activity], "queue": queue, "heartbeat": "1s"}), None),

@@ -1,5 +1,5 @@
-//! What `taskbridge doctor` is told of an account: credentials, the clock, state machines, permissions, and the ways by which
-//! steps ask. All of it by calls that change nothing.
+//! Self-check for `taskbridge doctor`: credentials, clock, state machines, permissions, and the settings for
+//! questions. It must only make calls that change nothing.
 
 use std::time::Duration;
 
@@ -22,16 +22,17 @@ use crate::permissions::{Attempt, Need};
 use crate::skew::{Times, now};
 use crate::trust;
 
-/// How far a clock may be off before AWS refuses what it signs.
+/// Clock difference above which AWS rejects signatures.
 const SKEW: Duration = Duration::from_secs(300);
-/// So many of the state machines that are discovered are looked at.
+/// Number of state machines, including those of configured tools, from which on discovered ones are not
+/// checked.
 const MOST_DISCOVERED: usize = 20;
 
-/// What the config says of which only a check-up wants to know.
+/// Parts of the config that only the self-check needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) backend: String,
-    /// The state machines that are discovered, as a policy names them. `None` if none are.
+    /// Pattern of the names of discovered state machines, for a policy. `None` without discovery.
     pub(crate) discovers: Option<String>,
     pub(crate) filters_by_tags: bool,
     pub(crate) asks: bool,
@@ -42,7 +43,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// What the config of the backend of this name says.
+    /// Returns the settings of the backend with this name.
     pub(crate) fn of(config: &Config, backend: &str) -> Self {
         let discover = config.discover.as_ref();
         Self {
@@ -117,7 +118,7 @@ impl StepFunctions {
         }
     }
 
-    /// What is wrong, if it makes no sense to ask any further.
+    /// Returns a fault if further checks make no sense.
     fn of_answer(&self, answer: &Answer<()>) -> Result<(), Finding> {
         let Err(failure) = answer else { return Ok(()) };
         if failure.is_of_credentials() {
@@ -165,7 +166,7 @@ impl StepFunctions {
         }
     }
 
-    /// Whether a tool's state machine is there and can be started.
+    /// Checks that a tool's state machine exists and can be started or followed.
     async fn of_tool(&self, tool: &ToolTarget, needs: &mut Vec<Need>) -> (Finding, Option<Used>) {
         let whose = format!("tool `{}`", tool.tool);
         let target = match Target::deserialize(&tool.target) {
@@ -176,7 +177,7 @@ impl StepFunctions {
             }
         };
         let elsewhere = "create the state machine, or mend `state_machine` in the tool's target";
-        // A target that is no ARN is looked for by its name.
+        // A target that is not an ARN is resolved by its name.
         let arn = match MachineArn::parse(&target.state_machine) {
             Some(arn) => arn,
             None => match self.machines.named(&self.api, &self.region, &target.state_machine).await {
@@ -244,7 +245,7 @@ impl StepFunctions {
         (finding, Some(used))
     }
 
-    /// Those that discovery found. It may not have been asked yet; then nothing is known of them.
+    /// Adds the state machines that discovery found so far, which may be none.
     fn of_discovered(&self, found: &mut Vec<Finding>, used: &mut Vec<Used>) {
         if self.settings.discovers.is_none() {
             return;

@@ -1,4 +1,5 @@
-//! Clients of Step Functions and what belongs to it, made from the config. It is the only place that knows how AWS finds credentials.
+//! Clients of Step Functions, CloudWatch Logs, SQS and STS, created from the config. Only this file knows how
+//! AWS finds credentials.
 
 use std::time::Duration;
 
@@ -18,19 +19,19 @@ use crate::config::{AssumeRole, Config};
 use crate::failure::without_credentials;
 use crate::persons::Persons;
 
-/// How long a connection may take to be made.
+/// Timeout of establishing a connection.
 const CONNECT: Duration = Duration::from_secs(3);
 
-/// What calls are made with, and the region that it works in.
+/// Clients and the region that they use.
 pub(crate) struct Clients {
     pub(crate) steps: aws_sdk_sfn::Client,
     pub(crate) logs: aws_sdk_cloudwatchlogs::Client,
-    /// `None` if there is no queue.
+    /// `None` without a queue.
     pub(crate) queue: Option<aws_sdk_sqs::Client>,
     pub(crate) region: String,
     pub(crate) account: Account,
     pub(crate) credentials: SharedCredentialsProvider,
-    /// `None` if all is done with the bridge's own credentials.
+    /// `None` if all calls use the bridge's own credentials.
     pub(crate) persons: Option<Persons>,
 }
 
@@ -46,7 +47,8 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
     let Some(provider) = provider else {
         return Err(Error::denied("no AWS credentials were found: set `profile`, or AWS_ACCESS_KEY_ID"));
     };
-    // What is merely late or away now is asked for again by each call; what was never there is told at once.
+    // Each call retries credentials that are only slow or unreachable now. Missing credentials are reported
+    // immediately.
     let endpoint = config.endpoint.clone().or_else(|| found.endpoint_url().map(str::to_owned));
     let account = Account::new(config, &region, endpoint.as_deref());
     let builder = aws_sdk_sts::config::Builder::from(&found)
@@ -60,7 +62,7 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
             if let Some(id) = credentials.account_id() {
                 account.learn(id.as_str());
             }
-            // Everybody may ask this. Where STS cannot be reached, the first execution says it.
+            // This call needs no permission. If STS is unreachable, the first execution reveals the account.
             if account.identity().is_none()
                 && let Ok(caller) = sts.get_caller_identity().send().await
             {
@@ -100,7 +102,7 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
     Ok(Clients { steps, logs, queue, region, account, credentials: provider, persons })
 }
 
-/// Where a queue is: its URL without the account and the name.
+/// Returns the endpoint of a queue: its URL without the account and the name.
 pub(crate) fn origin(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let host = rest.split('/').next().filter(|host| !host.is_empty())?;
@@ -108,12 +110,12 @@ pub(crate) fn origin(url: &str) -> Option<&str> {
     whole.then(|| &url[..scheme.len() + "://".len() + host.len()])
 }
 
-/// The hard limits of one call.
+/// Returns the timeouts of one call.
 pub(crate) fn timeouts(whole: Duration) -> TimeoutConfig {
     TimeoutConfig::builder().connect_timeout(CONNECT.min(whole)).operation_timeout(whole).build()
 }
 
-/// What the environment, files and services of AWS say.
+/// Loads the settings from the environment, files and services of AWS.
 #[expect(deprecated, reason = "the crate that the type moved to is not meant to be used directly")]
 async fn find(config: &Config, context: &Connect) -> SdkConfig {
     let mut loader: ConfigLoader = aws_config::defaults(BehaviorVersion::latest());
@@ -129,7 +131,7 @@ async fn find(config: &Config, context: &Connect) -> SdkConfig {
         loader = loader.region(Region::new(region.clone()));
     }
     if let Some(profile) = &config.profile {
-        // The default chain would look at the environment before it looks at the profile that was asked for.
+        // The default chain would try the environment before the requested profile.
         let surroundings = match &config.region {
             Some(region) => ProviderConfig::without_region().with_region(Some(Region::new(region.clone()))),
             None => ProviderConfig::with_default_region().await,

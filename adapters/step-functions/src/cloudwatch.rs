@@ -1,6 +1,6 @@
-//! What CloudWatch Logs has of an execution whose state machine logs: the events of its history, each as JSON in a line. It is
-//! all that can be read of how an Express execution went. AWS delivers these lines when it can, and promises neither that
-//! all come nor when.
+//! Events of an execution in CloudWatch Logs, if its state machine logs: one history event per line, as JSON.
+//! It is the only record of how an Express execution went. AWS delivers these lines on a best-effort basis
+//! and guarantees neither completeness nor a delay.
 
 use aws_sdk_sfn::types::{LogLevel, LoggingConfiguration};
 use serde_json::Value;
@@ -10,39 +10,39 @@ use crate::api::Api;
 use crate::history::Happened;
 use crate::log::Tail;
 
-/// The most pages that are read for one tail. AWS may answer with an empty page and a way to the next.
+/// Maximum number of pages read for one tail. AWS may return an empty page with a token for the next one.
 const MOST_PAGES: usize = 5;
-/// AWS reads from the end only what is not older than this: the beginning of 2024, in milliseconds.
+/// Earliest start time for which AWS reads from the end: the beginning of 2024, in milliseconds.
 const EARLIEST: i64 = 1_704_067_200_000;
-/// How far the moments of events may lie beyond those that AWS gives for the execution.
+/// How far event times may lie outside the execution's start and end, in milliseconds.
 const SLACK: i64 = 60_000;
-/// How long an Express execution takes at most.
+/// Maximum duration of an Express execution, in milliseconds.
 const LONGEST_EXPRESS: i64 = 300_000;
 
-/// Where executions of a state machine log.
+/// Log group of a state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogGroup {
     arn: String,
 }
 
 impl LogGroup {
-    /// The one of a state machine, if it logs.
+    /// Returns the log group of a state machine, or `None` if it does not log.
     pub(crate) fn of(config: &LoggingConfiguration) -> Option<Self> {
         if config.level.as_ref().is_none_or(|level| *level == LogLevel::Off) {
             return None;
         }
-        // There is one destination at most.
+        // AWS allows at most one destination.
         let destination = config.destinations().first()?.cloud_watch_logs_log_group.as_ref()?;
         let arn = destination.log_group_arn.as_ref().filter(|arn| arn.contains(":log-group:"))?;
         Some(Self { arn: arn.clone() })
     }
 
-    /// All of a region, where it is not known which one a state machine has.
+    /// Returns a pattern for all log groups of a region, for a state machine whose log group is unknown.
     pub(crate) fn all(partition: &str, region: &str, account: &str) -> Self {
         Self { arn: format!("arn:{partition}:logs:{region}:{account}:log-group:*") }
     }
 
-    /// As a policy names it.
+    /// Returns the ARN for use in a policy.
     pub(crate) fn arn(&self) -> &str {
         &self.arn
     }
@@ -53,7 +53,8 @@ impl LogGroup {
     }
 }
 
-/// From when to when an execution can have logged, in milliseconds. An end that is not known is now.
+/// Time range in which an execution can have logged, in milliseconds. `until` is `None` if the end is unknown
+/// and means now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) since: i64,
@@ -61,20 +62,20 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// That of an execution that began and ended then, as far as it is known.
+    /// Returns the range for an execution with this start and end, as far as they are known.
     pub(crate) fn of(began: Option<Timestamp>, ended: Option<Timestamp>) -> Self {
         let since = began.map_or(EARLIEST, |began| began.as_millis() - SLACK).max(EARLIEST);
         Self { since, until: ended.map(|ended| ended.as_millis() + SLACK) }
     }
 
-    /// That of an Express execution.
+    /// Returns the range for an Express execution.
     pub(crate) fn of_express(began: Option<Timestamp>) -> Self {
         let latest = began.map(|began| Timestamp::from_millis(began.as_millis() + LONGEST_EXPRESS));
         Self::of(began, latest)
     }
 }
 
-/// The end of what an execution has logged.
+/// Reads the end of an execution's log.
 pub(crate) async fn tail(
     api: &Api,
     group: &LogGroup,
@@ -85,7 +86,7 @@ pub(crate) async fn tail(
     let (mut tail, mut page) = (Tail::new(request), None);
     for _ in 0..MOST_PAGES {
         let answer = match api.log_events(group.name(), arn, window, page).await {
-            // Somebody has deleted the log group.
+            // The log group was deleted.
             Err(failure) if failure.is("ResourceNotFoundException") => return Ok(LogText::default()),
             answer => answer?,
         };
@@ -103,8 +104,8 @@ pub(crate) async fn tail(
     Ok(tail.text(page.is_some()))
 }
 
-/// What a line says that happened in this execution. Lines that only mention it, such as those of an execution that it was
-/// started by, are none of its own.
+/// Parses a line that logs an event of this execution. Other lines may mention it, such as those of the
+/// execution that started it; they return `None`.
 fn happened(line: &str, at: Option<Timestamp>, arn: &str) -> Option<Happened> {
     let event: Value = serde_json::from_str(line).ok()?;
     if event["execution_arn"] != arn {
@@ -128,7 +129,7 @@ fn happened(line: &str, at: Option<Timestamp>, arn: &str) -> Option<Happened> {
     })
 }
 
-/// A number, which AWS writes as text in places.
+/// Parses a number, which AWS sometimes writes as a string.
 fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }
@@ -140,7 +141,7 @@ mod tests {
 
     const ARN: &str = "arn:aws:states:us-east-1:123456789012:express:Quick:tb-x:0b7a-1";
 
-    /// As AWS writes them.
+    /// Returns a line in AWS's format.
     fn line(rest: &str) -> String {
         format!(
             r#"{{"id":"2","type":"TaskStateEntered",{rest}"previous_event_id":"1","event_timestamp":"1785902417192",
@@ -148,8 +149,9 @@ mod tests {
         )
     }
 
+    /// A line of CloudWatch Logs parses to the same facts as an event of the history.
     #[test]
-    fn a_line_tells_what_a_history_would() {
+    fn log_line_parses_to_history_event() {
         let at = Some(Timestamp::from_millis(1_785_902_417_192));
         let entered = line(r#""details":{"name":"Run","input":"{}","inputDetails":{"truncated":false}},"#);
         let expected = Happened {
@@ -171,8 +173,9 @@ mod tests {
         assert!(happened(&line(""), None, ARN).is_some(), "without details");
     }
 
+    /// Lines of other executions, and lines that are not events, are ignored.
     #[test]
-    fn lines_of_others_and_other_lines_are_left_out() {
+    fn unrelated_log_lines_are_ignored() {
         let parent = line("").replace(ARN, "arn:aws:states:us-east-1:123456789012:execution:Parent:p");
         let parent =
             parent.replace(r#""redrive_count""#, &format!(r#""details":{{"parameters":"{ARN}"}},"x""#));
@@ -182,8 +185,9 @@ mod tests {
         }
     }
 
+    /// A state machine has a log only if its level is not OFF and it names a log group.
     #[test]
-    fn a_state_machine_logs_if_it_has_a_level_and_a_group() {
+    fn log_group_requires_level_and_destination() {
         let arn = "arn:aws:logs:us-east-1:123456789012:log-group:/aws/vendedlogs/states/Quick:*";
         let config = |level: Option<LogLevel>, arn: Option<&str>| {
             let group = CloudWatchLogsLogGroup::builder().set_log_group_arn(arn.map(str::to_owned)).build();
@@ -203,8 +207,9 @@ mod tests {
         assert_eq!(LogGroup::of(&LoggingConfiguration::builder().level(LogLevel::All).build()), None);
     }
 
+    /// The search of a log group covers the time of the execution, plus a margin.
     #[test]
-    fn only_the_time_of_the_execution_is_searched() {
+    fn log_search_covers_execution_time_only() {
         let at = |millis| Some(Timestamp::from_millis(millis));
         let began = 1_785_902_417_166;
         assert_eq!(Window::of(None, None), Window { since: EARLIEST, until: None });

@@ -1,5 +1,5 @@
-//! What a config file may say about this backend and its tools. Shapes only: [`crate::check`] checks them. The comments
-//! below become the config's JSON Schema.
+//! Config of this backend and its tools. It only defines shapes, which [`crate::check`] validates. The
+//! comments below become the descriptions in the config's JSON Schema.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,78 +12,81 @@ use taskbridge_sdk::Secret;
 
 use crate::session::TagValue;
 
-/// Starts executions of AWS Step Functions. Credentials are found as every AWS tool finds them: in the environment, in
-/// `~/.aws`, or from the container or machine that the server runs on.
+/// Starts executions of AWS Step Functions. Credentials are found as by every AWS tool: in the environment,
+/// in `~/.aws`, or from the container or machine that the server runs on.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "StepFunctionsConfig")]
 pub struct Config {
-    /// The region, such as `eu-central-1`. Without it, it is taken from where the credentials are configured
+    /// The region, such as `eu-central-1`. The default is the region configured with the credentials
     /// (`AWS_REGION`, or the profile).
     pub region: Option<String>,
-    /// The profile of `~/.aws/config` and `~/.aws/credentials` to take credentials from. Others, also those in the
-    /// environment, are not looked at then.
+    /// The profile of `~/.aws/config` and `~/.aws/credentials` with the credentials. Other credentials,
+    /// including those in the environment, are then ignored.
     pub profile: Option<String>,
-    /// A file to be read in place of `~/.aws/config` and `~/.aws/credentials`, written like the first. A relative path
-    /// starts at the folder of the config file.
+    /// A file to read instead of `~/.aws/config` and `~/.aws/credentials`, in the format of the first. A
+    /// relative path starts at the folder of the config file.
     pub config_file: Option<PathBuf>,
-    /// The address of Step Functions, where it is not the region's own: a VPC endpoint, or a stand-in for tests.
+    /// The endpoint of Step Functions, if it is not the region's default: a VPC endpoint, or an emulator for
+    /// tests.
     pub endpoint: Option<String>,
-    /// The address of CloudWatch Logs, where it is not the region's own.
+    /// The endpoint of CloudWatch Logs, if it is not the region's default.
     pub logs_endpoint: Option<String>,
-    /// A role to be assumed with the credentials that were found.
+    /// A role to assume with the credentials that were found.
     pub assume_role: Option<AssumeRole>,
-    /// Start, stop and answer in a session of the person who asked, so that CloudTrail names them. Nothing is done for callers
-    /// whom nobody knows.
+    /// Start, stop and answer in a session of the person who asked, so that CloudTrail names them. Requests
+    /// of unidentified callers are refused.
     pub per_caller: Option<PerCaller>,
-    /// How long one call of AWS may take. It must be shorter than half of the server's `reconciler.lease`. An Express
+    /// Timeout of one AWS call. It must be shorter than half of the server's `reconciler.lease`. An Express
     /// state machine may take as long as the server waits for a start, which is that half.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub call_timeout: Duration,
-    /// The ARNs of activities by which state machines ask people: this server takes what they hand out, and asks it. Nobody
-    /// else may poll them.
+    /// The ARNs of activities by which state machines ask people: this server polls them and asks the
+    /// question in each task. No other worker may poll them.
     pub activities: Vec<String>,
-    /// The URL of an SQS queue of this server's own. Steps that end in `.waitForTaskToken` send what they ask there, and
-    /// a rule of EventBridge may send the status changes of executions, which are then seen sooner.
+    /// The URL of an SQS queue for this server alone. Steps that end in `.waitForTaskToken` send their
+    /// questions there. A rule of EventBridge may also send the status changes of executions there, so that
+    /// they are seen sooner.
     pub queue: Option<String>,
-    /// The secret that an API destination of EventBridge shows in the header `x-taskbridge-secret` when it posts status changes
-    /// of executions to `/hooks/NAME`, NAME being this backend's: the text itself, `{ env = "VARIABLE" }` or
-    /// `{ file = "PATH" }`. Without it, nothing is taken there.
+    /// The secret of the header `x-taskbridge-secret`, which an API destination of EventBridge sends with
+    /// status changes of executions. They are posted to `/hooks/NAME`, where NAME is this backend's name.
+    /// Give the text itself, `{ env = "VARIABLE" }` or `{ file = "PATH" }`. Without it, the hook is off.
     pub hook_secret: Option<Secret>,
-    /// How often Step Functions is told that somebody still thinks about a question, and after how long a message of the
-    /// queue that nobody has answered comes again. It must be shorter than half of the `HeartbeatSeconds` of the steps
-    /// that ask.
+    /// Interval of heartbeats to Step Functions while a question is open, and time after which the queue
+    /// delivers an unanswered message again. It must be shorter than half of the `HeartbeatSeconds` of the
+    /// steps that ask.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub heartbeat: Duration,
-    /// How many calls AWS allows the account, where that is not what its documentation says for smaller regions: by the
-    /// name of the operation, such as `DescribeExecution = { burst = 300, per_second = 15 }`. A call beyond it is put off.
+    /// Call quotas of the account, if they differ from those that AWS documents for smaller regions. The key
+    /// is the name of the operation, such as `DescribeExecution = { burst = 300, per_second = 15 }`. Calls
+    /// beyond a quota are delayed.
     pub quotas: BTreeMap<String, Quota>,
-    /// For how long a list of the executions that run is believed at most. It is believed for a tenth of an execution's age at
-    /// most, and not for one of which an event said that it changed. `0s`: never.
+    /// Maximum age of a list of running executions. A list is also used for at most a tenth of an execution's
+    /// age, and not for an execution that an event reported as changed. `0s`: never.
     #[serde(with = "humantime_serde")]
     #[schemars(with = "String")]
     pub list_every: Duration,
-    /// How often in a minute the histories of running executions that somebody watches are read, to tell how far they are. All
-    /// executions of this backend share it, those first that were not read for the longest part of their age; 0 turns progress
-    /// off.
+    /// How many times per minute the histories of watched, running executions are read, to report their
+    /// progress. All executions of this backend share this limit. Executions whose history was not read for
+    /// the largest part of their age come first. 0 turns progress off.
     pub progress_calls_per_minute: u16,
     /// Offer the state machines of the account and region as tools.
     pub discover: Option<Discover>,
 }
 
-/// Which state machines are offered as tools. Without any of these, all are.
+/// Which state machines are offered as tools. Without any filter, all are offered.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "StepFunctionsDiscover")]
 pub struct Discover {
-    /// Those alone whose names start with this.
+    /// Only those whose names start with this.
     pub starting_with: String,
-    /// Those alone that have all of these tags, such as `{ team = "data" }`. An empty text stands for any value.
+    /// Only those that have all of these tags, such as `{ team = "data" }`. An empty text matches any value.
     pub tags: BTreeMap<String, String>,
-    /// What they take, by the name of the state machine: a JSON Schema of an object each. It goes before what their tags and
-    /// definitions say.
+    /// Input schemas by the name of the state machine: a JSON Schema of an object each. They take precedence
+    /// over tags and definitions.
     pub input_schemas: BTreeMap<String, Map<String, Value>>,
 }
 
@@ -110,55 +113,56 @@ impl Default for Config {
     }
 }
 
-/// How many calls of one operation are made at most.
+/// Call quota of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "StepFunctionsQuota")]
 pub struct Quota {
-    /// At once, if none were made for a while.
+    /// Maximum number of calls at once, after a pause.
     #[schemars(range(min = 1))]
     pub burst: u32,
-    /// In each second, over time.
+    /// Calls per second, over time.
     pub per_second: f64,
 }
 
-/// A role to be assumed.
+/// A role to assume.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "StepFunctionsRole")]
 pub struct AssumeRole {
-    /// The role's ARN.
+    /// The ARN of the role.
     pub role_arn: String,
-    /// What the session is called in the logs of AWS.
+    /// The name of the session in the logs of AWS.
     #[serde(default = "session_name")]
     pub session_name: String,
-    /// The external id that the role asks for, if it does.
+    /// The external id, if the role requires one.
     #[serde(default)]
     pub external_id: Option<String>,
 }
 
-/// The role that is assumed for each person, with the credentials that were found. Its sessions are called after the person, by
-/// name and, where a token's issuer vouches for the name, with a digest of issuer and subject after it.
+/// The role that is assumed for each person, with the credentials that were found. The name of a session is
+/// the name of the person. If a token's issuer vouches for that name, a digest of issuer and subject follows.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "StepFunctionsPerCaller")]
 pub struct PerCaller {
-    /// The role's ARN.
+    /// The ARN of the role.
     #[serde(deserialize_with = "role")]
     pub role_arn: String,
-    /// The external id that the role asks for, if it does.
+    /// The external id, if the role requires one.
     #[serde(default)]
     pub external_id: Option<String>,
-    /// The tags of the sessions, such as `{ user = "{{ name }}", team = "{{ groups }}" }`. Each is text with at most one of `name`, `id`
-    /// (as credentials are mapped by it), `issuer`, `subject`, `tenant` and `groups` (`:one:other:`); it is left out where that is
-    /// not known of a person.
+    /// The tags of the sessions, such as `{ user = "{{ name }}", team = "{{ groups }}" }`. Each is text with
+    /// at most one of `name`, `id` (by which credentials are mapped), `issuer`, `subject`, `tenant` and
+    /// `groups` (`:one:other:`). A tag is omitted if the value is unknown for a person.
     #[serde(default, deserialize_with = "tags")]
     #[schemars(with = "BTreeMap<String, String>")]
     pub session_tags: BTreeMap<String, TagValue>,
-    /// Whether the session's name is its source identity, too, which stays with it through all further roles.
+    /// Whether to set the session's name as its source identity as well, which AWS keeps across all further
+    /// roles.
     #[serde(default = "yes")]
     pub source_identity: bool,
-    /// How long a session lasts: 15 minutes to an hour, which is the most that AWS allows where one role assumes another.
+    /// Duration of a session: 15 minutes to an hour, the maximum that AWS allows if one role assumes another.
     #[serde(default = "an_hour", deserialize_with = "duration")]
     #[schemars(with = "String")]
     pub session_duration: Duration,
@@ -221,29 +225,32 @@ fn session_name() -> String {
     "taskbridge".to_owned()
 }
 
-/// The state machine that a tool starts, and what it is given.
+/// The state machine that a tool starts, and its input.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "StepFunctionsTarget")]
 pub struct Target {
-    /// Its ARN, which may name a version or an alias, or its name. A name is looked for among all state machines of the
-    /// region, which needs the permission `states:ListStateMachines`.
+    /// Its ARN, which may name a version or an alias, or its name. A name is searched among all state
+    /// machines of the region, which needs the permission `states:ListStateMachines`.
     #[schemars(length(min = 1))]
     pub state_machine: String,
-    /// What the execution is given, such as `{ bucket = "data", rows = "{{ rows }}" }`. Without it, that is the tool's
-    /// arguments.
+    /// The input of the execution, such as `{ bucket = "data", rows = "{{ rows }}" }`. The default is the
+    /// tool's arguments.
     ///
-    /// Text is a Jinja template (minijinja) that sees the tool's parameters by name, and `taskbridge.arguments` and
-    /// `taskbridge.job`. Where nothing but one `{{ .. }}` stands, its value is passed on as it is, and the member is left
-    /// out if that is a parameter that was not given. Everything else is passed on word for word.
+    /// Text is a Jinja template (minijinja). It can use the tool's parameters by name, and
+    /// `taskbridge.arguments` and `taskbridge.job`. If the text is a single `{{ .. }}`, its value keeps its
+    /// type. The member is omitted if it is a parameter that was not given. Everything else is passed on
+    /// unchanged.
     #[serde(default)]
     pub input: Option<Map<String, Value>>,
-    /// Start nothing, and follow the execution that this template names, by its ARN or its name: `"{{ execution }}"`. It
-    /// must be one of the state machine. To cancel such a task leaves the execution alone.
+    /// Start nothing, and follow the execution that this template names, by its ARN or its name: `"{{
+    /// execution }}"`. It must belong to the state machine. Cancelling such a task does not stop the
+    /// execution.
     #[serde(default)]
     pub attach: Option<String>,
-    /// Start executions of an Express state machine also if its definition does not promise, by its `TimeoutSeconds`, that they
-    /// end while the server waits for them. Those that take longer end as uncertain, whatever they did.
+    /// Start executions of an Express state machine even if the `TimeoutSeconds` of its definition does not
+    /// guarantee that they end while the server waits. Executions that take longer end as uncertain, whatever
+    /// they did.
     #[serde(default)]
     pub unbounded: bool,
 }

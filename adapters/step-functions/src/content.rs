@@ -1,23 +1,23 @@
-//! What a step asks, by the members of its message, and how it is told apart from what others ask. Pure.
+//! Content of a question, parsed from the message of a step, and the digest that identifies it. Pure.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use taskbridge_sdk::Ask;
 
-/// What is asked.
+/// Content of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Content {
-    /// Of all that the step said, but for the token.
+    /// Digest of the whole message except the token.
     pub(crate) digest: String,
     pub(crate) message: String,
     pub(crate) ask: Ask,
 }
 
 impl Content {
-    /// What a step says, by the members of its message.
+    /// Parses the message of a step.
     ///
     /// # Errors
-    /// In words, if that cannot be asked.
+    /// Returns an error message if the question is invalid.
     pub(crate) fn of(said: &Value) -> Result<Self, String> {
         let Value::Object(said) = said else { return Err("it is not an object".to_owned()) };
         let message = match said.get("message") {
@@ -29,7 +29,7 @@ impl Content {
             .filter(|kind| said.contains_key(*kind))
             .collect();
         let ask = match kinds[..] {
-            // To be agreed to, or not.
+            // A question without a form: accept or decline.
             [] => Ask::Form(json!({"type": "object", "properties": {}})),
             [kind] => serde_json::from_value(json!({kind: said[kind]}))
                 .map_err(|_| format!("its `{kind}` is not of the form that a question has"))?,
@@ -39,7 +39,7 @@ impl Content {
     }
 }
 
-/// The same for members in any order, and whatever the token is.
+/// Returns a digest that depends neither on the order of members nor on the token.
 fn digest(said: &Map<String, Value>) -> String {
     fn write(value: &Value, into: &mut Sha256) {
         match value {
@@ -71,8 +71,9 @@ fn digest(said: &Map<String, Value>) -> String {
 mod tests {
     use super::*;
 
+    /// An invalid question is rejected with a reason. The digest ignores the token and the order of keys.
     #[test]
-    fn what_cannot_be_asked_is_told_in_words() {
+    fn invalid_question_content_is_explained() {
         for (said, part) in [
             (json!("Well?"), "not an object"),
             (json!({"schema": {}}), "no `message`"),

@@ -1,21 +1,22 @@
-//! What a state machine's definition tells of the way through it. Pure; what it does not understand, it leaves out.
+//! Structure of a state machine, parsed from its definition. Pure. It ignores everything that it does not
+//! understand.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-/// The way through a state machine, and what the definition says of it as a whole.
+/// Structure of a state machine, and the attributes of the whole definition.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Definition {
-    /// What whoever wrote it says to people.
+    /// Comment of the author.
     pub(crate) comment: Option<String>,
-    /// After how many seconds an execution is ended.
+    /// Timeout of an execution, in seconds.
     pub(crate) timeout_seconds: Option<u64>,
-    /// The states that are not within another.
+    /// States that are not nested in another state.
     top: HashSet<String>,
-    /// Those that an execution passes, one after the other, where no choice is to be made on the way.
+    /// States in the order in which an execution passes them, if there is no choice on the path.
     way: Option<Vec<String>>,
-    /// For each state with branches, how many there are, and the states that a branch ends with.
+    /// For each state with branches: the number of branches, and the states that can end a branch.
     branches: HashMap<String, (usize, HashSet<String>)>,
 }
 
@@ -41,23 +42,23 @@ impl Definition {
         }
     }
 
-    /// True if this state is not within another.
+    /// Returns true if this state is not nested in another state.
     pub(crate) fn is_top(&self, state: &str) -> bool {
         self.top.contains(state)
     }
 
-    /// Which state this is on the way, counted from 0, and how many there are.
+    /// Returns the position of a state on the path, counted from 0, and the length of the path.
     pub(crate) fn place(&self, state: &str) -> Option<(usize, usize)> {
         let way = self.way.as_ref()?;
         way.iter().position(|name| name == state).map(|at| (at, way.len()))
     }
 
-    /// How many branches a state has.
+    /// Returns the number of branches of a state.
     pub(crate) fn branches(&self, state: &str) -> Option<usize> {
         self.branches.get(state).map(|(count, _)| *count)
     }
 
-    /// True if a branch of `state` ends when `inner` is left.
+    /// Returns true if a branch of `state` ends with `inner`.
     pub(crate) fn ends_branch(&self, state: &str, inner: &str) -> bool {
         self.branches.get(state).is_some_and(|(_, ends)| ends.contains(inner))
     }
@@ -67,7 +68,7 @@ fn states(machine: &Map<String, Value>) -> Option<&Map<String, Value>> {
     machine.get("States")?.as_object()
 }
 
-/// The names of the states that a branch can end with.
+/// Returns the names of the states that can end a branch.
 fn last_states(branch: &Map<String, Value>) -> Vec<String> {
     let is_last = |state: &Value| state["End"] == true || state["Type"] == "Succeed";
     let named = states(branch).into_iter().flatten();
@@ -93,8 +94,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// In a definition without choices, each state has a position and a total.
     #[test]
-    fn a_way_without_choices_is_counted() {
+    fn linear_definition_counts_its_steps() {
         let machine = json!({"StartAt": "a", "States": {
             "c": {"Type": "Succeed"}, "a": {"Type": "Pass", "Next": "b"}, "b": {"Type": "Wait", "Next": "c"},
         }});
@@ -104,8 +106,9 @@ mod tests {
         assert!(definition.is_top("b") && !definition.is_top("x"));
     }
 
+    /// In a definition with a choice or a loop, no state has a position.
     #[test]
-    fn a_choice_or_a_circle_leaves_the_way_open() {
+    fn branching_definition_has_no_step_count() {
         let choice = json!({"StartAt": "a", "States": {
             "a": {"Type": "Pass", "Next": "b"}, "b": {"Type": "Choice", "Default": "a"},
         }});
@@ -117,8 +120,9 @@ mod tests {
         }
     }
 
+    /// Only the last state of a branch ends it, and the states of a branch are not at the top level.
     #[test]
-    fn branches_are_known_by_their_ends() {
+    fn last_state_ends_its_branch() {
         let branch = |first: &str, last: &str| {
             json!({"StartAt": first, "States": {
                 first: {"Type": "Pass", "Next": last}, last: {"Type": "Pass", "End": true},
@@ -133,8 +137,9 @@ mod tests {
         assert!(!definition.ends_branch("p", "a") && !definition.is_top("b"));
     }
 
+    /// Text that is not a definition gives the default. Comment and timeout are read without states.
     #[test]
-    fn what_is_no_definition_tells_nothing() {
+    fn invalid_definition_parses_to_default() {
         for text in ["", "[]", "{}", r#"{"StartAt": "a"}"#] {
             assert_eq!(Definition::parse(text), Definition::default(), "{text}");
         }

@@ -1,5 +1,5 @@
-//! Which state machines there are to be offered as tools. What was read of them is kept, and may be lost: AWS allows few calls
-//! for tags, so that each question reads what is new, and of the rest a few.
+//! Discovery of state machines as tools. The results are cached and may be lost. AWS allows few calls for
+//! tags, so each discovery reads the new state machines and refreshes a few known ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,26 +16,26 @@ use crate::history::MOST_PAGES;
 use crate::machines::{Description, is_gone};
 use crate::offer::Wanted;
 
-/// How many state machines are read at a time.
+/// Number of state machines that are read concurrently.
 const AT_A_TIME: usize = 8;
-/// How many of those that are known are read again for one question, those that were read longest ago.
+/// Number of known state machines that one discovery refreshes, least recently read first.
 const AGAIN: usize = 10;
 
-/// What is wanted, and what was read so far.
+/// Filter of discovery, and the cached results.
 pub(crate) struct Offers {
     wanted: Discover,
     read: Mutex<HashMap<String, Read>>,
-    /// What was wrong with state machines and has been told.
+    /// Problems of state machines that were already logged.
     told: Mutex<BTreeSet<String>>,
 }
 
-/// What was read of a state machine.
+/// Cached result for a state machine.
 #[derive(Clone)]
 struct Read {
     at: Instant,
-    /// When AWS says that it was made: another of the same name is another.
+    /// Creation time at AWS: a new state machine of the same name has another.
     made: i64,
-    /// `None` if it is not wanted, or is there no more.
+    /// `None` if the filter excludes it, or it no longer exists.
     machine: Option<Wanted>,
 }
 
@@ -51,7 +51,8 @@ impl Offers {
         self.wanted.tags.iter().all(has)
     }
 
-    /// Forgets what is in the list no more. Those of the list that nothing is known of, and those that are to be read again.
+    /// Removes cached state machines that are no longer in the list. Returns those of the list that are not
+    /// cached, and those to refresh.
     fn to_read(
         &self,
         list: &[StateMachineListItem],
@@ -73,10 +74,10 @@ impl Discovery for StepFunctions {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
         let list = self.listed().await?;
         let (new, again) = self.offers.to_read(&list);
-        // What is read counts, also if the rest cannot be read now: the next question goes on from there.
+        // Results stay cached even if a later read fails: the next discovery continues from there.
         self.read_all(new).await?;
         match self.read_all(again).await {
-            // What is known of them will do.
+            // The cached results are good enough.
             Err(error) if matches!(error.kind(), ErrorKind::Limited { .. }) => {}
             other => other?,
         }
@@ -85,7 +86,7 @@ impl Discovery for StepFunctions {
 }
 
 impl StepFunctions {
-    /// What was read, as tools, by the names of the state machines; in words, why one cannot be a tool.
+    /// Returns the cached state machines as tools. If one cannot be a tool, returns the reason.
     pub(crate) fn tools(&self) -> Vec<(Wanted, Result<DiscoveredTool, String>)> {
         let read = self.offers.read.lock();
         let machines = read.values().filter_map(|read| read.machine.clone());
@@ -109,7 +110,7 @@ impl StepFunctions {
         tools
     }
 
-    /// All state machines of the account and region whose names are wanted.
+    /// Returns all state machines of the account and region that match the filter of names.
     async fn listed(&self) -> Result<Vec<StateMachineListItem>> {
         let (mut all, mut page) = (Vec::new(), None);
         for _ in 0..MOST_PAGES {
@@ -143,7 +144,7 @@ impl StepFunctions {
         let tags = match self.api.tags(arn).await {
             Ok(tags) => tags,
             Err(failure) if is_gone(&failure) => return Ok(None),
-            // Without a filter, tags only say more about a tool than its definition does.
+            // Without a filter of tags, tags only supplement the definition.
             Err(failure)
                 if self.offers.wanted.tags.is_empty()
                     && matches!(failure.error.kind(), ErrorKind::Denied | ErrorKind::Limited { .. }) =>

@@ -1,5 +1,6 @@
-//! What a failed call of AWS means, in the sdk's words. [`meaning`] is the whole table. Nothing secret may end up in a
-//! message: what AWS says about a signature can quote a session token, so it is never passed on.
+//! Translation of failed AWS calls to errors of the sdk. [`meaning`] is the whole table. A message must not
+//! contain a secret: AWS may quote a session token in a message about a signature, so such messages are never
+//! passed on.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use aws_sdk_sfn::error::{ConnectorError, ProvideErrorMetadata, SdkError};
 use hyper_util::client::legacy::Error as ClientError;
 use taskbridge_sdk::{Error, ErrorKind, find_cause, innermost, one_line};
 
-/// A call that failed: what the caller must do about it, and the code that AWS gave it, if AWS answered.
+/// Failed call: the error for the caller, and the code from AWS if it answered.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Option<String>,
@@ -24,32 +25,32 @@ impl From<Failure> for Error {
     }
 }
 
-/// Whether a call that may have taken effect can be made again.
+/// Whether a call that may have taken effect can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// Yes: it only looks, or does the same again.
+    /// The call only reads, or repeating it has no further effect.
     Safe,
-    /// Whoever asked must first be told that nobody knows.
+    /// The caller must first learn that the outcome is uncertain.
     Unsafe,
 }
 
-/// What an error that AWS answered with means.
+/// Meaning of an error code from AWS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Rejected,
     Denied,
-    /// Denied, in words that can quote a secret.
+    /// Denied, with a message that may quote a secret.
     DeniedSecretly,
     Config,
     Limited,
-    /// It did not act.
+    /// The call had no effect.
     Unavailable,
-    /// It may have acted.
+    /// The call may have had an effect.
     Unknown,
 }
 
-/// What the errors of Step Functions, and those that all of AWS shares, mean. A code that is not known here is judged by
-/// its HTTP status.
+/// Returns the meaning of an error of Step Functions, or of one that all AWS services share. An unknown code
+/// is classified by its HTTP status.
 pub(crate) fn meaning(code: &str, status: u16) -> Meaning {
     match code {
         "InvalidExecutionInput"
@@ -119,7 +120,7 @@ pub(crate) fn meaning(code: &str, status: u16) -> Meaning {
 }
 
 impl Failure {
-    /// What came of a call of `operation`.
+    /// Translates the error of a call of `operation`.
     pub(crate) fn of<E>(operation: &str, repeat: Repeat, error: SdkError<E, HttpResponse>) -> Self
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,
@@ -130,11 +131,11 @@ impl Failure {
         let (Some(response), Some(service)) = (error.raw_response(), error.as_service_error()) else {
             return Self { code: None, error: unanswered(operation, repeat, error) };
         };
-        // A code can come with a namespace before it, and an address after it.
+        // A code may have a namespace prefix and a URL suffix.
         let code = service.code().unwrap_or_default();
         let code =
             code.rsplit('#').next().unwrap_or_default().split(':').next().unwrap_or_default().to_owned();
-        // What AWS says about a call that holds a token can quote it.
+        // A message about a call with a token may quote the token.
         let said = service.message().filter(|_| !operation.starts_with("SendTask"));
         let words = one_line(said.unwrap_or_default());
         let status = response.status().as_u16();
@@ -160,7 +161,7 @@ impl Failure {
         Self { code: Some(code), error }
     }
 
-    /// True if the credentials themselves are at fault, and not what they may do.
+    /// Returns true if the credentials themselves are invalid, as opposed to their permissions.
     pub(crate) fn is_of_credentials(&self) -> bool {
         match &self.code {
             Some(code) => meaning(code, 0) == Meaning::DeniedSecretly,
@@ -168,25 +169,26 @@ impl Failure {
         }
     }
 
-    /// True if the credentials were right once, and their time is over.
+    /// Returns true if the credentials were valid and have expired.
     pub(crate) fn is_of_an_ended_session(&self) -> bool {
         self.is("ExpiredTokenException") || self.is("ExpiredToken")
     }
 
-    /// The same, where another session is had for the asking: AWS looked at the credentials and at nothing else.
+    /// Turns the failure into `Unavailable`, for an expired session that can be replaced. AWS checked only
+    /// the credentials, so the call had no effect.
     pub(crate) fn until_the_next_session(self) -> Self {
         let error =
             Error::unavailable("the session at AWS has ended, and the next attempt is made in another");
         Self { error, ..self }
     }
 
-    /// True if AWS answered with this code.
+    /// Returns true if AWS answered with this code.
     pub(crate) fn is(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)
     }
 }
 
-/// A call that may have taken effect.
+/// Returns the error of a call that may have taken effect.
 fn unclear(repeat: Repeat, message: String) -> Error {
     match repeat {
         Repeat::Safe => Error::unavailable(message),
@@ -194,7 +196,7 @@ fn unclear(repeat: Repeat, message: String) -> Error {
     }
 }
 
-/// A call that AWS did not answer, or not in a way that can be understood.
+/// Returns the error of a call without a response, or with one that cannot be parsed.
 fn unanswered<E>(operation: &str, repeat: Repeat, error: SdkError<E, HttpResponse>) -> Error
 where
     E: StdError + Send + Sync + 'static,
@@ -217,8 +219,8 @@ where
     made.caused_by(error)
 }
 
-/// What to say if the call was not even made, for want of credentials. What a provider says goes to the operator's log
-/// alone: it can quote the output of a program.
+/// Returns the error of a call that was not sent for lack of credentials. The message of a provider goes only
+/// to the operator's log, because it can quote the output of a program.
 fn credentials<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> Option<Error>
 where
     E: StdError + Send + Sync + 'static,
@@ -226,7 +228,7 @@ where
     find_cause::<CredentialsError>(error).map(|error| without_credentials(operation, error))
 }
 
-/// What it means that there are no credentials now, with what to do about it.
+/// Returns the error for missing credentials, with a fix.
 pub(crate) fn without_credentials(operation: &str, error: &CredentialsError) -> Error {
     if let Some(refused) = refused_by_imds(error) {
         return Error::denied(format!(
@@ -259,14 +261,15 @@ pub(crate) fn without_credentials(operation: &str, error: &CredentialsError) -> 
     Error::new(kind, format!("{operation}: {message}")).caused_by(cause)
 }
 
-/// Why the metadata service of this machine (IMDS) gave no credentials. Its errors show whole answers, which are not for people.
+/// Returns why the metadata service of this machine (IMDS) gave no credentials. Its errors contain whole
+/// responses, which are not for people.
 fn refused_by_imds(error: &CredentialsError) -> Option<String> {
     let service = "the metadata service of this machine (IMDS)";
     match find_cause::<ImdsError>(error)? {
         ImdsError::ErrorResponse(answer) => {
             Some(format!("{service} answered HTTP {}", answer.response().status().as_u16()))
         }
-        // It gives tokens to nobody where it is off.
+        // A disabled service issues no tokens.
         ImdsError::FailedToLoadToken(_) => {
             find_cause::<TokenError>(error).map(|_| format!("{service} gives no session token"))
         }
@@ -274,7 +277,7 @@ fn refused_by_imds(error: &CredentialsError) -> Option<String> {
     }
 }
 
-/// How long AWS asks to wait: seconds in the one header, milliseconds in the other.
+/// Returns the delay that AWS requests: one header has seconds, the other milliseconds.
 fn patience(seconds: Option<&str>, millis: Option<&str>) -> Option<Duration> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     match (millis.and_then(number), seconds.and_then(number)) {
@@ -328,8 +331,9 @@ mod tests {
         assert_eq!(failure.error.to_string(), "StartExecution: InvalidName: Bad name");
     }
 
+    /// `retry-after` is in seconds, `x-amz-retry-after` in milliseconds. A date is ignored.
     #[test]
-    fn patience_is_taken_from_either_header() {
+    fn retry_after_reads_both_headers() {
         for (header, after) in
             [("retry-after", Duration::from_secs(3)), ("x-amz-retry-after", Duration::from_millis(3))]
         {
@@ -340,8 +344,9 @@ mod tests {
         assert_eq!(odd, ErrorKind::Limited { after: None });
     }
 
+    /// A message of AWS that can quote a token is left out of the error. The error code is kept.
     #[test]
-    fn words_that_can_quote_a_token_are_not_passed_on() {
+    fn error_message_hides_quoted_token() {
         let words = "The Canonical String should have been 'x-amz-security-token:S3CRET'";
         let failure = answered("InvalidSignatureException", 403, words, &[]);
         let whole = format!("{} {:?}", failure.error, failure.error);
@@ -354,8 +359,9 @@ mod tests {
         assert!(failure.error.to_string().contains("no AWS credentials were found"), "{}", failure.error);
     }
 
+    /// A call that may have been sent is uncertain if a repeat is unsafe, and unavailable if it is safe.
     #[test]
-    fn only_what_was_surely_not_sent_is_unavailable_at_once() {
+    fn unsafe_call_without_reply_is_uncertain() {
         let lost = || SdkError::<StartExecutionError, HttpResponse>::timeout_error("late");
         let kind = |repeat| Failure::of("StartExecution", repeat, lost()).error.kind();
         assert_eq!(

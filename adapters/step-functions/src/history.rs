@@ -1,5 +1,5 @@
-//! What happened in an execution, in the few words that this adapter needs, and the ways to read it: the newest part, and
-//! the state that a failure came from.
+//! History of an execution: the parts of its events that this adapter needs, and functions that read the
+//! newest events or find the state that failed.
 
 use aws_sdk_sfn::primitives::DateTime;
 use aws_sdk_sfn::types::HistoryEvent;
@@ -7,45 +7,45 @@ use taskbridge_sdk::{ErrorKind, Result, Timestamp};
 
 use crate::api::{Answer, Api};
 
-/// The most pages that are read for one purpose: the longest history that there is.
+/// Maximum number of pages read for one purpose, which covers the longest possible history.
 pub(crate) const MOST_PAGES: usize = 25;
-/// The most events that a page holds.
+/// Maximum number of events per page.
 pub(crate) const PAGE: i32 = 1000;
 
-/// One thing that happened.
+/// Event of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Happened {
-    /// Counted from 1.
+    /// Number of the event, counted from 1.
     pub(crate) id: i64,
-    /// What it came from.
+    /// Id of the event that this one follows from.
     pub(crate) previous: i64,
     pub(crate) at: Option<Timestamp>,
-    /// The type as AWS calls it, such as `TaskStateEntered`.
+    /// Type as AWS names it, such as `TaskStateEntered`.
     pub(crate) kind: String,
-    /// Of which state or iteration.
+    /// Name of the state, or of the map of an iteration.
     pub(crate) name: Option<String>,
-    /// Of a map: how many items it has; of an iteration: which it is.
+    /// Number of items of a map, or index of an iteration.
     pub(crate) number: Option<i32>,
-    /// What a state was given.
+    /// Input of a state.
     pub(crate) input: Option<String>,
-    /// Which resource a task was handed to, and with what.
+    /// Resource that received a task. `parameters` is what it received.
     pub(crate) resource: Option<String>,
     pub(crate) parameters: Option<String>,
-    /// What a task gave.
+    /// Output of a task.
     pub(crate) output: Option<String>,
-    /// What failed, and why.
+    /// Error and cause of a failure.
     pub(crate) error: Option<String>,
     pub(crate) cause: Option<String>,
 }
 
-/// The state that a failure came from.
+/// State in which a failure originated.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Origin {
     pub(crate) state: String,
     pub(crate) input: Option<String>,
 }
 
-/// A moment of AWS's.
+/// Converts a time of AWS.
 pub(crate) fn timestamp(moment: &DateTime) -> Option<Timestamp> {
     moment.to_millis().ok().map(Timestamp::from_millis)
 }
@@ -83,7 +83,7 @@ impl From<&HistoryEvent> for Happened {
     }
 }
 
-/// What an event says of a task that was handed to something else.
+/// Copies the details of a task that another service runs.
 fn task(event: &HistoryEvent, it: &mut Happened) {
     if let Some(scheduled) = &event.activity_scheduled_event_details {
         (it.resource, it.parameters) = (Some(scheduled.resource.clone()), scheduled.input.clone());
@@ -105,7 +105,7 @@ fn task(event: &HistoryEvent, it: &mut Happened) {
     }
 }
 
-/// What an event says of a failure, wherever it says it.
+/// Returns the error and the cause of a failure event of any type.
 fn failure(event: &HistoryEvent) -> (Option<String>, Option<String>) {
     macro_rules! first_of {
         ($($details:ident)*) => {
@@ -125,8 +125,8 @@ fn failure(event: &HistoryEvent) -> (Option<String>, Option<String>) {
     (None, None)
 }
 
-/// The newest of what happened, down to and without the event `known`, the oldest first. The second is false if there is
-/// more between `known` and what was read. `data` is what states are given and give.
+/// Returns the events after `known`, oldest first. The flag is false if more events lie between `known` and
+/// the returned ones. `data` requests the inputs and outputs of states.
 pub(crate) async fn newest(api: &Api, arn: &str, known: i64, data: bool) -> Answer<(Vec<Happened>, bool)> {
     let (mut read, mut page) = (Vec::new(), None);
     for _ in 0..MOST_PAGES {
@@ -148,17 +148,18 @@ pub(crate) async fn newest(api: &Api, arn: &str, known: i64, data: bool) -> Answ
     Ok((read, false))
 }
 
-/// Where the failure of an execution came from. `None` if its history does not tell, or may not be read.
+/// Returns the state in which the failure of an execution originated. `None` if its history does not contain
+/// it, or access is denied.
 pub(crate) async fn origin(api: &Api, arn: &str) -> Result<Option<Origin>> {
     match api.history(arn, 500, true, None).await {
         Ok(answer) => Ok(origin_in(&answer.events.iter().map(Happened::from).collect::<Vec<_>>())),
-        // Whoever may not read histories is told less, and always the same.
+        // Without the permission, the answer has fewer details but is always the same.
         Err(failure) if failure.error.kind() == ErrorKind::Denied => Ok(None),
         Err(failure) => Err(failure.into()),
     }
 }
 
-/// Follows the newest failure back to the state that it happened in. The newest event is the first.
+/// Follows the newest failure back to its state. The newest event comes first.
 fn origin_in(events: &[Happened]) -> Option<Origin> {
     let failed = |event: &&Happened| {
         let kind = event.kind.as_str();
@@ -174,7 +175,7 @@ fn origin_in(events: &[Happened]) -> Option<Origin> {
         if let (true, Some(state)) = (at.kind.ends_with("StateEntered"), &at.name) {
             return Some(Origin { state: state.clone(), input: at.input.clone() });
         }
-        // Each step leads to an older event, so this ends.
+        // Each iteration moves to an older event, so the loop ends.
         at = events.iter().find(|event| event.id == at.previous && event.id < at.id)?;
     }
 }
@@ -196,8 +197,9 @@ mod tests {
         origin_in(&events).map(|origin| origin.state)
     }
 
+    /// The state that failed is found through retries and parallel branches.
     #[test]
-    fn a_failure_is_followed_back_through_retries_and_branches() {
+    fn failure_origin_survives_retries_and_branches() {
         let retried = vec![
             event(1, 0, "ExecutionStarted", ""),
             event(2, 1, "TaskStateEntered", "Train"),
@@ -220,8 +222,9 @@ mod tests {
         assert_eq!(origin(branches).as_deref(), Some("Right"));
     }
 
+    /// A Fail state is the origin, and so is a state that itself fails or times out.
     #[test]
-    fn a_fail_state_and_a_fault_of_a_state_itself_are_origins() {
+    fn failing_state_is_its_own_origin() {
         let fail = vec![event(2, 1, "FailStateEntered", "GiveUp"), event(3, 2, "ExecutionFailed", "")];
         assert_eq!(origin(fail).as_deref(), Some("GiveUp"));
         let fault = vec![event(2, 1, "ChoiceStateEntered", "Which"), event(3, 2, "ExecutionFailed", "")];
@@ -230,8 +233,9 @@ mod tests {
         assert_eq!(origin(late).as_deref(), Some("Sleep"));
     }
 
+    /// An empty history, and one with missing or circular predecessors, has no origin.
     #[test]
-    fn a_history_that_does_not_tell_has_no_origin() {
+    fn incomplete_history_has_no_origin() {
         assert_eq!(origin(vec![]), None);
         assert_eq!(origin(vec![event(7, 3, "ExecutionFailed", "")]), None);
         assert_eq!(origin(vec![event(7, 9, "ExecutionFailed", ""), event(9, 7, "TaskFailed", "")]), None);

@@ -1,5 +1,6 @@
-//! What EventBridge posts by an API destination: the events of its rule, under a secret that the destination's connection adds
-//! as a header. It must not show the secret, and believes nothing but that a look is worth it.
+//! Hook for an EventBridge API destination: it verifies the secret that the destination's connection adds as
+//! a header, and parses the event. It must not reveal the secret. An event is only a hint to poll the
+//! execution.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,14 +11,14 @@ use taskbridge_sdk::{Delivery, Hooks, JobHandle, Secret, Told, same_secret};
 use crate::arn::{ExecutionArn, attached};
 use crate::steps::Watch;
 
-/// The header that holds the secret.
+/// Header that contains the secret.
 pub(crate) const HEADER: &str = "x-taskbridge-secret";
 
-/// Takes what is posted by whoever knows the secret.
+/// Hook that accepts posts with the right secret.
 pub(crate) struct Hook {
     secret: Secret,
     watch: Arc<Watch>,
-    /// True once it was told that something else than events is posted.
+    /// True once a post that is not such an event was logged.
     told: AtomicBool,
 }
 
@@ -44,13 +45,13 @@ impl Hooks for Hook {
             return Some(Told::default());
         };
         self.watch.has_news(arn);
-        // It may be watched as one that was started here, or as one that is only followed.
+        // The execution may be watched as one that was started here, or as one that is only followed.
         let jobs = vec![JobHandle::new(arn), attached(arn)];
         Some(Told { jobs, id: event["id"].as_str().map(str::to_owned) })
     }
 }
 
-/// The execution that an event of EventBridge is about.
+/// Returns the ARN of the execution in an EventBridge event.
 pub(crate) fn execution(event: &Value) -> Option<&str> {
     let arn = event["detail"]["executionArn"].as_str()?;
     ExecutionArn::parse(&JobHandle::new(arn)).is_some().then_some(arn)

@@ -1,10 +1,10 @@
-//! Which credentials calls are made with: what kind they are, and until when. Never what they are.
+//! Kind and expiry of the credentials in use. It must not reveal the credentials.
 
 use aws_credential_types::Credentials;
 use aws_credential_types::credential_feature::AwsCredentialFeature as Kind;
 use taskbridge_sdk::{Finding, Timestamp};
 
-/// Which credentials these are, and until when.
+/// Reports the kind and the expiry of the credentials.
 pub(crate) fn kind(credentials: &Credentials, now: Timestamp) -> Finding {
     let kinds = credentials.get_property::<Vec<Kind>>().into_iter().flatten();
     let mut kinds: Vec<&str> = kinds.filter_map(words).collect();
@@ -53,8 +53,9 @@ mod tests {
 
     use super::*;
 
+    /// The finding names the source and the expiry of the credentials, but no secret.
     #[test]
-    fn credentials_are_told_by_their_kind_and_never_shown() {
+    fn credentials_are_described_without_secret() {
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         let mut credentials =
             Credentials::new("AKIAID", "S3CRET", Some("T0KEN".to_owned()), Some(at(60)), "tests");

@@ -1,15 +1,15 @@
-//! What an execution is given: a tool's arguments, or what its target makes of them. It says by field and parameter why
-//! that fails, never by value, because an argument can be a secret.
+//! Input of an execution: the tool's arguments, or the rendered target. Error messages name the field and the
+//! parameter, never a value, because an argument can be a secret.
 
 use serde_json::{Map, Value as Json, json};
 use taskbridge_sdk::{Context, Error, JobSpec, Result, Templates, Trace};
 
 use crate::config::Target;
 
-/// What Step Functions takes at most, in bytes of UTF-8.
+/// Maximum input size of Step Functions, in bytes of UTF-8.
 const MOST_BYTES: usize = 262_144;
 
-/// The input of an execution, as text.
+/// Returns the input of an execution as text.
 pub(crate) fn of(job: &JobSpec, target: &Target) -> Result<String> {
     if let Some(file) = job.files.first() {
         return Err(Error::rejected(format!(
@@ -32,13 +32,13 @@ pub(crate) fn of(job: &JobSpec, target: &Target) -> Result<String> {
     Ok(input)
 }
 
-/// Whether two inputs mean the same: as JSON, since Step Functions need not hand back the same bytes.
+/// Returns true if two inputs are equal as JSON: Step Functions may return other bytes.
 pub(crate) fn are_equal(one: &str, other: &str) -> bool {
     let parsed = |text| serde_json::from_str::<Json>(text).ok();
     one == other || parsed(one).is_some_and(|value| parsed(other) == Some(value))
 }
 
-/// The place in the trace as X-Ray writes it, so that the execution goes on with it.
+/// Returns the trace context as an X-Ray header, so that the execution continues the trace.
 pub(crate) fn trace_header(trace: &Trace) -> Option<String> {
     let mut parts = trace.parent.split('-');
     let (_, id, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -50,7 +50,7 @@ fn rendered(job: &JobSpec, members: &Map<String, Json>) -> Result<Json> {
     Renderer::of(job).object("input", members)
 }
 
-/// What a template of a target stands for, as text.
+/// Renders a template of a target as text.
 pub(crate) fn text(job: &JobSpec, field: &str, template: &str) -> Result<String> {
     let Renderer { templates, context } = Renderer::of(job);
     match context.gives(template) {
@@ -117,14 +117,16 @@ mod tests {
         of(&job, &target).map(|text| serde_json::from_str(&text).unwrap()).map_err(|e| e.to_string())
     }
 
+    /// Without a mapping, the arguments are the input of the execution.
     #[test]
-    fn without_a_mapping_the_arguments_are_the_input() {
+    fn input_without_mapping_is_arguments() {
         let arguments = json!({"n": 3, "deep": {"list": [1, null]}});
         assert_eq!(input(arguments.clone(), Json::Null), Ok(arguments));
     }
 
+    /// A mapping keeps the types of values and leaves out fields whose arguments are missing.
     #[test]
-    fn a_mapping_keeps_types_and_leaves_out_what_was_not_given() {
+    fn mapping_keeps_types_omits_missing_values() {
         let mapping = json!({
             "rows": "{{ n }}", "note": "{{ n }} rows", "absent": "{{ x }}", "fixed": [1, true, "{{ x }}", "{{ s }}"],
             "all": "{{ taskbridge.arguments }}",
@@ -136,8 +138,9 @@ mod tests {
         assert_eq!(input(json!({}), json!({})), Ok(json!({})));
     }
 
+    /// `taskbridge.caller` is the caller of the job. Without a caller, the field is left out.
     #[test]
-    fn a_mapping_can_say_who_asked() {
+    fn mapping_can_name_caller() {
         let target = json!({"state_machine": "m", "input": {"by": "{{ taskbridge.caller }}", "n": 1}});
         let parsed: Target = serde_json::from_value(target.clone()).unwrap();
         let nobody = job(target, json!({}));
@@ -146,16 +149,18 @@ mod tests {
         assert_eq!(of(&ann, &parsed).unwrap(), r#"{"by":"a\"n","n":1}"#);
     }
 
+    /// An error of a mapping names the field and the parameter, but no value.
     #[test]
-    fn refusals_name_the_field_and_the_parameter_and_no_value() {
+    fn mapping_error_names_field_not_value() {
         let missing = input(json!({}), json!({"a": {"b": ["x={{ p }}"]}})).unwrap_err();
         assert_eq!(missing, "`input.a.b[0]` needs the parameter `p`, which was not given");
         let odd = input(json!({"p": "secret"}), json!({"a": "{{ p | int }}"})).unwrap_err();
         assert!(odd.contains("`input.a` cannot be rendered") && !odd.contains("secret"), "{odd}");
     }
 
+    /// An input of 262144 bytes is accepted. One more byte is rejected.
     #[test]
-    fn the_limit_of_step_functions_is_kept_to_the_byte() {
+    fn input_size_limit_is_exact() {
         let of_length = |length: usize| input(json!({"t": "x".repeat(length - 8)}), Json::Null);
         assert!(of_length(MOST_BYTES).is_ok());
         let refused = of_length(MOST_BYTES + 1).unwrap_err();
@@ -172,21 +177,24 @@ mod tests {
         assert!(error.to_string().starts_with("`table` is a file"), "{error}");
     }
 
+    /// Inputs are equal if their JSON is equal. Text that is not JSON is compared as text.
     #[test]
-    fn inputs_are_compared_by_what_they_say() {
+    fn inputs_are_compared_as_json() {
         assert!(are_equal(r#"{"a":1,"b":[2]}"#, r#"{ "b": [2], "a": 1 }"#));
         assert!(!are_equal(r#"{"a":1}"#, r#"{"a":2}"#) && !are_equal("{", "[") && are_equal("{", "{"));
     }
 
+    /// A W3C trace context becomes an X-Ray trace header.
     #[test]
-    fn a_trace_goes_on_in_x_ray() {
+    fn trace_becomes_xray_header() {
         let trace = Trace::new("00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", None).unwrap();
         let header = "Root=1-0af76519-16cd43dd8448eb211c80319c;Parent=00f067aa0ba902b7;Sampled=1";
         assert_eq!(trace_header(&trace).as_deref(), Some(header));
     }
 
+    /// Arguments that look like JSON, templates, JSONPath or shell code stay one text.
     #[test]
-    fn what_is_made_to_be_code_stays_one_text() {
+    fn hostile_argument_stays_single_value() {
         for hostile in [
             "\", \"admin\": true, \"x\": \"",
             "States.Format('{}', $$.Execution.Id)",

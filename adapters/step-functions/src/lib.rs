@@ -1,15 +1,26 @@
 //! `kind = "step-functions"`: jobs are executions of AWS Step Functions.
 //!
-//! [`StepFunctions`] is what the server registers. A start goes through `input` (what the execution is given) and
-//! `start` (under which name, what an unclear reply means, and with `bound` what is not started at all); `look` reads one execution and `sweep` many, by `lists` that are believed for a while; `state`
-//! says what was seen, `steps` how far it is, `log` what happened in it, from its history or what `cloudwatch` has. What an execution asks is in `asks` and `content`, under
-//! which `tokens` it waits comes through `reader`, and `answer` hands over what was said. `discovery` finds
-//! what state machines there are, and `offer` makes tools of them; `checkup` looks all of it over, with `permissions` and the `policy` that grants them, which `offline` writes without asking AWS; `hooks` reads what
-//! EventBridge posts. `persons` says with whose credentials something is done, `session` what AWS is told of a person, and `trust` who must let it.
-//! Only `api`, `queue`, `persons` and `trust` talk to AWS, and only `failure` says what an error of it means. README.md tells users what a job can do, and what was tested against what.
+//! The server registers [`StepFunctions`]. The modules:
 //!
-//! It must not know the server: all that it is told arrives in [`taskbridge_sdk::Connect`]. Nothing is retried here, by
-//! the SDK of AWS either.
+//! - `start` starts executions: it chooses the name and handles unclear responses. `input` builds the input,
+//!   and `bound` refuses executions that may run too long.
+//! - `look` polls one execution and `sweep` many, with the lists that `lists` caches.
+//! - `state` translates the status, `steps` the progress. `log` builds the log from the history, or from
+//!   `cloudwatch`.
+//! - `asks` and `content` find the questions of an execution. `reader` receives the `tokens` of waiting
+//!   steps, and `answer` delivers the answers.
+//! - `discovery` finds state machines, and `offer` turns them into tools.
+//! - `checkup` checks everything. `permissions` tries each permission, `policy` is the policy that grants
+//!   them, and `offline` writes it without a call of AWS.
+//! - `hooks` parses posts of EventBridge.
+//! - `persons` chooses the credentials of a call, `session` describes a person to AWS, and `trust` checks
+//!   that the role can be assumed.
+//!
+//! Only `client`, `api`, `queue`, `persons` and `trust` call AWS, and only `failure` interprets its errors.
+//! README.md lists for users what a job can do, and what was tested against what.
+//!
+//! It must not depend on the server: all context arrives in [`taskbridge_sdk::Connect`]. It never retries,
+//! and neither does the AWS SDK.
 
 mod account;
 mod answer;
@@ -60,7 +71,7 @@ use taskbridge_sdk::{Adapter, Backend, Connect, PolicyDocument, Problem, Result,
 pub use config::{AssumeRole, Config, Discover, PerCaller, Quota, Target};
 pub use session::TagValue;
 
-/// The adapter for AWS Step Functions.
+/// Adapter for AWS Step Functions.
 pub struct StepFunctions;
 
 #[async_trait]

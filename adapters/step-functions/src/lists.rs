@@ -1,5 +1,5 @@
-//! What lists of running executions said last, by state machine, and for how long that is believed. It may be lost, and must
-//! not ask for anything itself.
+//! Cache of the last lists of running executions, by state machine, with their maximum age. It may be lost.
+//! It must not call AWS.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,37 +8,38 @@ use parking_lot::Mutex;
 use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 
-/// For how long an execution counts that somebody wanted to know of.
+/// How long an execution counts as wanted after a poll.
 const WANTED: Duration = Duration::from_secs(180);
-/// For how long nothing that was listed is believed of an execution that may have changed: AWS need not know it everywhere.
+/// How long listed data is ignored for an execution that may have changed: AWS may not know the change
+/// everywhere.
 const STIRRED: Duration = Duration::from_secs(10);
 
-/// Executions that run, by their ARNs: since when.
+/// Running executions by ARN, and their start times.
 pub(crate) type Running = HashMap<String, Option<Timestamp>>;
 
-/// All that was listed.
+/// Cached lists.
 pub(crate) struct Lists {
-    /// The longest that any list is believed.
+    /// Maximum age of any list.
     longest: Duration,
     machines: Mutex<HashMap<String, Machine>>,
-    /// Executions that may have changed, and when that was said.
+    /// Executions that may have changed, and when that was reported.
     stirred: Mutex<HashMap<String, Instant>>,
 }
 
-/// What was listed of one state machine.
+/// Cached list of one state machine.
 #[derive(Default)]
 struct Machine {
     listed: Option<(Instant, Running)>,
-    /// Executions that were to be looked at lately.
+    /// Recently polled executions.
     wanted: HashMap<String, Instant>,
 }
 
-/// What is known before a look, and what is to be done for it.
+/// Cached state before a poll, and the list to request.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Known {
-    /// Those of which it is believed that they run.
+    /// Executions that count as running.
     pub(crate) running: Running,
-    /// All that a list would answer for, if one is to be asked for.
+    /// All executions that a list would cover, if one is due.
     pub(crate) to_list: Option<Vec<String>>,
 }
 
@@ -47,16 +48,17 @@ impl Lists {
         Self { longest, machines: Mutex::default(), stirred: Mutex::default() }
     }
 
-    /// Notes that an execution may have changed.
+    /// Records that an execution may have changed.
     pub(crate) fn stir(&self, arn: &str, now: Instant) {
         let mut stirred = self.stirred.lock();
         stirred.retain(|_, at| now - *at < STIRRED);
         stirred.insert(arn.to_owned(), now);
     }
 
-    /// What is known of these executions of a state machine. `today` is what time it is for AWS.
+    /// Returns the cached state of these executions of a state machine. `today` is the current time at AWS.
     ///
-    /// A list is believed for a tenth of an execution's age, so that its end is seen with as much delay at most.
+    /// A list is used for a tenth of an execution's age, so the end of an execution is seen with at most that
+    /// delay.
     pub(crate) fn known(&self, machine: &str, arns: &[&str], now: Instant, today: Timestamp) -> Known {
         let stirred = self.stirred.lock();
         let is_stirred = |arn: &str| stirred.get(arn).is_some_and(|at| now - *at < STIRRED);
@@ -77,14 +79,14 @@ impl Lists {
                 }
             }
         }
-        // One execution is asked for by itself, unless a list would soon be asked for because of others.
+        // A single execution is described by itself, unless other executions would soon require a list.
         let unsure = arns.iter().filter(|arn| !running.contains_key(**arn)).count();
         let is_due = unsure > 1 || (unsure == 1 && is_old && it.wanted.len() > 1);
         let to_list = is_due.then(|| it.wanted.keys().cloned().collect());
         Known { running, to_list }
     }
 
-    /// Keeps what a list said that was asked for then.
+    /// Stores the result of a list that was requested at `asked`.
     pub(crate) fn keep(&self, machine: &str, asked: Instant, running: Running) {
         self.machines.lock().entry(machine.to_owned()).or_default().listed = Some((asked, running));
     }
@@ -108,12 +110,13 @@ mod tests {
         known.running.len()
     }
 
+    /// Polls of a hundred old executions, one at a time, cause one list call a minute.
     #[test]
-    fn old_executions_are_listed_once_a_minute_however_they_come() {
+    fn executions_are_listed_once_per_minute() {
         let arns: Vec<String> = (0..100).map(|n| n.to_string()).collect();
         let (lists, begin) = (Lists::new(MINUTE), Instant::now());
         let mut asked = 0;
-        // Two looks at each within a minute, one after the other, as they come for five minutes.
+        // Each execution is polled twice per minute, one after the other, for five minutes.
         for tick in 0..1000u32 {
             let now = begin + Duration::from_millis(300) * tick;
             let known = lists.known("m", &[&arns[tick as usize % 100]], now, TODAY);
@@ -126,8 +129,9 @@ mod tests {
         assert_eq!(asked, 5);
     }
 
+    /// A list is reused for a tenth of the age of an execution, but no longer than configured.
     #[test]
-    fn a_list_is_believed_for_a_tenth_of_an_age() {
+    fn list_expires_by_execution_age() {
         let since = TODAY - Duration::from_secs(100);
         let (lists, now) = listed(&["a", "b"], since);
         let known = |after| lists.known("m", &["a"], now + Duration::from_secs(after), TODAY);
@@ -140,8 +144,9 @@ mod tests {
         assert_eq!(runs(&lists.known("m", &["x"], now, TODAY)), 0, "what was not listed may have ended");
     }
 
+    /// An execution that may have changed is requested by itself for a while.
     #[test]
-    fn what_may_have_changed_is_asked_for() {
+    fn changed_execution_bypasses_list() {
         let (lists, now) = listed(&["a", "b"], OLD);
         lists.stir("a", now);
         assert_eq!(lists.known("m", &["a"], now, TODAY), Known { running: Running::new(), to_list: None });

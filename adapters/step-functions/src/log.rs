@@ -1,5 +1,5 @@
-//! The log of an execution: one line for each thing that happened, as its history tells it, or as CloudWatch Logs does where
-//! there is no history to be read. What the steps of it print lies elsewhere, and is not in here.
+//! Log of an execution: one line per event of its history, or from CloudWatch Logs if the history cannot be
+//! read. The output of its steps is stored elsewhere and is not included.
 
 use taskbridge_sdk::{ErrorKind, JobHandle, LogRequest, LogText, Logs, Result, async_trait, one_line};
 
@@ -20,7 +20,7 @@ impl Logs for StepFunctions {
         }
         match of_history(&self.api, arn.as_str(), request).await {
             Err(failure) if failure.is("ExecutionDoesNotExist") => Ok(LogText::default()),
-            // Whoever may not read histories may be allowed to read what the state machine logs.
+            // Without permission to read histories, the log of the state machine may still be readable.
             Err(failure) if failure.error.kind() == ErrorKind::Denied => {
                 let facts = Facts::from(self.api.describe(arn.as_str()).await?);
                 let logged = self.logged(&arn, Window::of(facts.started, facts.stopped), request).await?;
@@ -32,7 +32,7 @@ impl Logs for StepFunctions {
 }
 
 impl StepFunctions {
-    /// The end of what an execution has logged; `None` if its state machine does not log.
+    /// Reads the end of an execution's log. `None` if its state machine does not log.
     async fn logged(
         &self,
         arn: &ExecutionArn<'_>,
@@ -46,7 +46,7 @@ impl StepFunctions {
     }
 }
 
-/// The end of what a history tells.
+/// Reads the end of a history as a log.
 async fn of_history(api: &Api, arn: &str, request: &LogRequest) -> Answer<LogText> {
     let (mut tail, mut page) = (Tail::new(request), None);
     for _ in 0..MOST_PAGES {
@@ -60,12 +60,12 @@ async fn of_history(api: &Api, arn: &str, request: &LogRequest) -> Answer<LogTex
     Ok(tail.text(page.is_some()))
 }
 
-/// The end of a log, of which the newest is taken first.
+/// End of a log, filled from the newest event backwards.
 pub(crate) struct Tail {
     max_bytes: usize,
     /// In lower case.
     search: Option<String>,
-    /// By the numbers of their events.
+    /// Lines with the ids of their events.
     lines: Vec<(i64, String)>,
     bytes: usize,
 }
@@ -84,15 +84,15 @@ impl Tail {
         }
     }
 
-    /// True if there is no room for anything older.
+    /// Returns true if no older line fits.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes > self.max_bytes
     }
 
-    /// In the order in which it happened. `more` says that not everything was taken.
+    /// Returns the lines in order of their events. `more` means that older events were not read.
     pub(crate) fn text(mut self, more: bool) -> LogText {
         self.lines.sort_by_key(|(id, _)| *id);
-        // What is delivered can come twice.
+        // Log delivery may duplicate events.
         self.lines.dedup_by_key(|(id, _)| *id);
         let lines: Vec<String> = self.lines.into_iter().map(|(_, line)| line).collect();
         let (text, cut) = last_lines(&lines, self.max_bytes);
@@ -100,12 +100,12 @@ impl Tail {
     }
 }
 
-/// How many bytes an event adds to the log.
+/// Returns the number of bytes that an event adds to the log.
 pub(crate) fn length(event: &Happened) -> u64 {
     u64::try_from(line(event).len() + 1).unwrap_or(u64::MAX)
 }
 
-/// One thing that happened, as a line.
+/// Formats an event as a line.
 fn line(event: &Happened) -> String {
     let words = words(event);
     match event.at {
@@ -137,7 +137,7 @@ fn words(event: &Happened) -> String {
     if why.is_empty() { what } else { one_line(&format!("{what}: {}", why.join(": "))) }
 }
 
-/// `LambdaFunctionTimedOut` as `lambda function timed out`.
+/// Converts `LambdaFunctionTimedOut` to `lambda function timed out`.
 fn in_words(kind: &str) -> String {
     let mut words = String::new();
     for letter in kind.chars() {
@@ -149,7 +149,8 @@ fn in_words(kind: &str) -> String {
     words
 }
 
-/// The last whole lines that fit; the end of the last line if it alone does not.
+/// Returns the last whole lines that fit, or the end of the last line if it does not fit. The flag is true if
+/// something was cut.
 fn last_lines(lines: &[String], max: usize) -> (String, bool) {
     let (mut from, mut bytes) = (lines.len(), 0);
     while from > 0 && bytes + lines[from - 1].len() < max {
@@ -177,8 +178,9 @@ mod tests {
         Happened { kind: kind.to_owned(), name, at: Some(Timestamp::from_millis(0)), ..Happened::default() }
     }
 
+    /// Each event of the history becomes one readable line with its time.
     #[test]
-    fn each_event_is_a_line_for_people() {
+    fn event_becomes_readable_log_line() {
         for (kind, name, words) in [
             ("ExecutionStarted", "", "the execution started"),
             ("TaskStateEntered", "Train", "entered Train"),
@@ -197,8 +199,9 @@ mod tests {
         assert!(line(&failed).ends_with(" task failed: E: a b"));
     }
 
+    /// The tail has each event once, in order, and reports whether lines were cut off.
     #[test]
-    fn a_tail_is_in_order_and_says_what_was_left_out() {
+    fn log_tail_is_ordered_and_deduplicated() {
         let request =
             |max_bytes, search: Option<&str>| LogRequest { max_bytes, search: search.map(str::to_owned) };
         let taken = |request: &LogRequest, more| {
@@ -216,8 +219,9 @@ mod tests {
         assert_eq!(taken(&request(100, Some("ENTERED b")), false), found);
     }
 
+    /// The last lines that fit into the size limit are kept, and the rest is reported as cut off.
     #[test]
-    fn the_last_lines_that_fit_are_kept() {
+    fn log_tail_keeps_last_fitting_lines() {
         let lines: Vec<String> = ["one", "two", "drei ä"].map(str::to_owned).to_vec();
         assert_eq!(last_lines(&lines, 100), ("one\ntwo\ndrei ä\n".to_owned(), false));
         assert_eq!(last_lines(&lines, 12), ("two\ndrei ä\n".to_owned(), true));

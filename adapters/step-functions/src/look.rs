@@ -1,4 +1,4 @@
-//! One look at one execution.
+//! Poll of one execution.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::history;
 use crate::state::{Facts, gone};
 use crate::steps::Look;
 
-/// How long the end of a failed execution waits for its history, which tells the state that failed. The server polls with
-/// backoff, so the end is reported within twice this.
+/// How long the end of a failed execution waits for its history, which names the failed state. The server
+/// polls with backoff, so the end is reported within twice this time.
 const HISTORY_WITHIN: Duration = Duration::from_secs(15);
 
 impl StepFunctions {
-    /// Looks at an execution by itself.
+    /// Polls one execution.
     pub(crate) async fn look(&self, handle: &JobHandle, watched: bool) -> Result<Observation> {
         let Some(arn) = ExecutionArn::parse(handle) else { return Ok(gone()) };
         if arn.region() != self.region {
@@ -37,7 +37,8 @@ impl StepFunctions {
         }
     }
 
-    /// What AWS said about an execution, with what only its history tells: where a failure came from, how far it is.
+    /// Converts AWS's description of an execution to an observation. Adds what only the history contains: the
+    /// origin of a failure, or the progress.
     pub(crate) async fn judge(
         &self,
         arn: &ExecutionArn<'_>,
@@ -60,7 +61,7 @@ impl StepFunctions {
         }
     }
 
-    /// A look at an execution that runs, with how far it is, where that is known, and what it asks.
+    /// Adds the questions and, if known, the progress to the observation of a running execution.
     pub(crate) async fn with_progress(
         &self,
         arn: &ExecutionArn<'_>,
@@ -73,7 +74,7 @@ impl StepFunctions {
         let held = self.tokens.contents(arn.as_str());
         let look = Look { seen, held: &held, is_new: self.is_young(arn.as_str()), watched };
         let mut seen = self.watch.tell(&self.api, &self.machines, arn, look).await?;
-        // What was answered a moment ago need not be in the history yet.
+        // The history may not show recent answers yet.
         seen.questions.retain(|question| !self.given.knows(arn.as_str(), &question.id));
         Ok(seen)
     }

@@ -1,5 +1,5 @@
-//! The state machines that targets mean: their ARN, their type, their definition, and where they log. What is kept here may be lost, and
-//! is asked for again when AWS no longer agrees with it.
+//! State machines of targets: ARN, type, definition and log group. The cache may be lost, and an entry is
+//! requested again when AWS contradicts it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::definition::Definition;
 use crate::failure::Failure;
 use crate::history::MOST_PAGES;
 
-/// How long a description is believed: somebody may have changed the state machine.
+/// How long a description is cached. The state machine may change.
 const BELIEVED: Duration = Duration::from_secs(900);
-/// For how long one that could not be had is done without.
+/// How long a failed request for a description is cached.
 const MISSED: Duration = Duration::from_secs(60);
 
-/// A state machine that was found.
+/// Resolved state machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) arn: MachineArn,
     pub(crate) express: bool,
 }
 
-/// What AWS says of a state machine.
+/// Description of a state machine by AWS.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Description {
     pub(crate) definition: Arc<Definition>,
@@ -47,19 +47,19 @@ impl From<&DescribeStateMachineOutput> for Description {
     }
 }
 
-/// What is known of state machines.
+/// Cache of state machines.
 #[derive(Default)]
 pub(crate) struct Machines {
-    /// By what targets call them.
+    /// By the name or ARN in the target.
     named: Mutex<HashMap<String, Machine>>,
-    /// Locked while one is asked for, so that a look at many executions asks once.
+    /// Locked during a request, so that a poll of many executions sends one request.
     described: tokio::sync::Mutex<Described>,
 }
 
-/// Descriptions by the ARNs of state machines, and when they were asked for; `None` for one that could not be had.
+/// Descriptions by ARN, with the time of the request. `None` if the request failed.
 type Described = HashMap<String, (Option<Description>, Instant)>;
 
-/// The description, if it need not be asked for again.
+/// Returns the cached description unless it has expired.
 fn believed(described: &Described, arn: &str) -> Option<Option<Description>> {
     let (description, read) = described.get(arn)?;
     let long = if description.is_some() { BELIEVED } else { MISSED };
@@ -73,7 +73,7 @@ async fn ask(described: &mut Described, api: &Api, arn: &str) -> Answer<Descript
 }
 
 impl Machines {
-    /// The state machine that a target names.
+    /// Returns the state machine that a target names.
     pub(crate) async fn named(&self, api: &Api, region: &str, name: &str) -> Result<Machine> {
         if let Some(machine) = self.named.lock().get(name) {
             return Ok(machine.clone());
@@ -86,12 +86,12 @@ impl Machines {
         Ok(machine)
     }
 
-    /// Forgets what a target's name meant, since AWS says that it means something else now.
+    /// Removes the cached entry of a target, because AWS contradicted it.
     pub(crate) fn forget(&self, name: &str) {
         self.named.lock().remove(name);
     }
 
-    /// The definition of a state machine, as far as it is known: one that cannot be had now tells nothing.
+    /// Returns the definition of a state machine, or an empty one if it is not available now.
     pub(crate) async fn definition(&self, api: &Api, arn: &str) -> Arc<Definition> {
         let mut described = self.described.lock().await;
         let description = match believed(&described, arn) {
@@ -101,13 +101,13 @@ impl Machines {
         description.unwrap_or_default().definition
     }
 
-    /// The definition of a state machine as it is now.
+    /// Requests the current definition of a state machine.
     pub(crate) async fn definition_now(&self, api: &Api, arn: &str) -> Answer<Arc<Definition>> {
         let mut described = self.described.lock().await;
         Ok(ask(&mut described, api, arn).await?.definition)
     }
 
-    /// Where a state machine logs; `None` if it does not, or is there no more.
+    /// Returns the log group of a state machine. `None` if it does not log, or no longer exists.
     pub(crate) async fn log_group(&self, api: &Api, arn: &str) -> Answer<Option<LogGroup>> {
         let mut described = self.described.lock().await;
         if let Some(Some(description)) = believed(&described, arn) {
@@ -128,19 +128,19 @@ impl Machines {
                 "the state machine `{name}` is in another region than the backend, which works in `{region}`"
             )));
         }
-        // All versions of a state machine are of one type.
+        // All versions of a state machine have the same type.
         let found = api.describe_machine(arn.base()).await?;
         self.learn(arn.base(), Description::from(&found)).await;
         Ok(Machine { express: found.r#type == StateMachineType::Express, arn })
     }
 
-    /// Takes the description that somebody else asked for.
+    /// Caches a description that another function requested.
     pub(crate) async fn learn(&self, arn: &str, description: Description) {
         self.described.lock().await.insert(arn.to_owned(), (Some(description), Instant::now()));
     }
 }
 
-/// What a failed call says of a state machine that there is no more, or soon will not be.
+/// Returns true if a call failed because the state machine is deleted or being deleted.
 pub(crate) fn is_gone(failure: &Failure) -> bool {
     ["StateMachineDoesNotExist", "StateMachineDeleting", "ResourceNotFound"]
         .iter()

@@ -1,4 +1,4 @@
-//! Which permissions the tools of a config need, and the ways by which steps ask.
+//! Permissions that the tools, the discovery and the questions of a config need.
 
 use std::collections::BTreeSet;
 
@@ -10,18 +10,18 @@ use crate::cloudwatch::LogGroup;
 use crate::hooks::HEADER;
 use crate::permissions::{Attempt, Need, STARTED_HERE, execution};
 
-/// A state machine that a tool starts.
+/// State machine of a tool.
 pub(crate) struct Used {
     pub(crate) whose: String,
     /// Without a version or alias.
     pub(crate) arn: String,
     pub(crate) express: bool,
     pub(crate) attaches: bool,
-    /// Where its executions log, if they do.
+    /// Log group of its executions, if they log.
     pub(crate) log_group: Option<LogGroup>,
 }
 
-/// What is needed of a state machine that a tool starts. `asks` is true if steps ask users.
+/// Adds the permissions for the state machine of a tool. `asks` is true if steps can ask users.
 pub(crate) fn of_machine(machine: &Used, asks: bool, needs: &mut Vec<Need>) {
     let Used { whose, arn, express, attaches, log_group } = machine;
     let mut need = |action, verdict, without, attempt: fn(String) -> Attempt, of_execution: bool| {
@@ -63,8 +63,8 @@ pub(crate) fn of_machine(machine: &Used, asks: bool, needs: &mut Vec<Need>) {
     need("states:GetExecutionHistory", verdict, without, Attempt::History, true);
 }
 
-/// What discovery needs beside the list, for all state machines that it may find. `place` is `arn:PARTITION:states:REGION:ACCOUNT`,
-/// `names` their names as a policy has them.
+/// Adds the permissions of discovery, except the list, for all state machines that it may find. `place` is
+/// `arn:PARTITION:states:REGION:ACCOUNT`, `names` is the pattern of their names.
 pub(crate) fn of_discovery(
     settings: &Settings,
     place: &str,
@@ -80,7 +80,7 @@ pub(crate) fn of_discovery(
     };
     let (action, resource) = ("states:ListTagsForResource", machines.clone());
     needs.push(Need { action, resource, whose: whose.clone(), verdict, without, attempt: tags });
-    // Each of those that were found was tried; the policy is to have those that may yet come.
+    // The state machines found so far are tried one by one. These entries add future ones to the policy.
     let asks = ["states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"];
     let asks = asks.into_iter().filter(|_| settings.asks).map(|action| (action, machines.clone()));
     let all = [
@@ -108,7 +108,7 @@ impl StepFunctions {
         of_discovery(&self.settings, &place, names, one.map_or(Attempt::None, Attempt::Tags), needs);
     }
 
-    /// Activities, the queue, and what is posted.
+    /// Checks activities, the queue and the hook, and adds the permissions for them.
     pub(crate) async fn of_ways(&self, used: &[Used], found: &mut Vec<Finding>, needs: &mut Vec<Need>) {
         for activity in &self.settings.activities {
             let what = format!("activity `{activity}`");
@@ -162,7 +162,8 @@ impl StepFunctions {
                 ("states:SendTaskHeartbeat", Attempt::Heartbeat),
             ] {
                 for (at, machine) in machines.iter().enumerate() {
-                    // A token that is none belongs to no state machine, so that a denial need not mean one of these.
+                    // An invalid token belongs to no state machine, so a denial need not concern one of
+                    // these.
                     let attempt = if at == 0 { attempt.clone() } else { Attempt::None };
                     let (resource, whose) = ((*machine).to_owned(), "questions".to_owned());
                     let (verdict, without) = (Verdict::Warning, "answers do not reach the steps that asked");
@@ -181,7 +182,7 @@ impl StepFunctions {
     }
 }
 
-/// The ARN of a queue, as far as it can be told from its URL.
+/// Returns the ARN of a queue, as far as its URL determines it.
 pub(crate) fn queue_arn(url: &str, region: &str, machine: Option<&str>) -> String {
     let mut parts = url.rsplit('/');
     let (name, account) = (parts.next().unwrap_or("*"), parts.next().unwrap_or("*"));
@@ -193,8 +194,9 @@ pub(crate) fn queue_arn(url: &str, region: &str, machine: Option<&str>) -> Strin
 mod tests {
     use super::*;
 
+    /// The URL of a queue becomes the ARN that a policy needs, in the partition of the state machine.
     #[test]
-    fn a_queue_is_named_as_a_policy_names_it() {
+    fn queue_url_becomes_queue_arn() {
         let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/ask";
         assert_eq!(
             queue_arn(url, "eu-central-1", Some("arn:aws-cn:states:x")),

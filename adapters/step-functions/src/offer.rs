@@ -1,9 +1,9 @@
-//! What a state machine says of itself, as a tool. Pure.
+//! Tools built from the descriptions of state machines. Pure.
 //!
-//! Who writes a state machine says what it does by the tag `taskbridge:description`, or by the comment of its definition, and
-//! what it takes by a JSON Schema: in the tag `taskbridge:input_schema`, or in the comment, between two ```` ``` ````. A tag
-//! holds 256 characters, and none of `{}",`: the schema stands there in base64, and goes on in
-//! `taskbridge:input_schema.2`, `.3` and so on.
+//! The author of a state machine describes it in the tag `taskbridge:description`, or in the comment of its
+//! definition. The input schema is a JSON Schema in the tag `taskbridge:input_schema`, or in the comment
+//! between two ```` ``` ````. A tag has at most 256 characters, and none of `{}",`: there the schema is
+//! encoded in base64, and continues in `taskbridge:input_schema.2`, `.3` and so on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::machines::Description;
 
 const DESCRIPTION: &str = "taskbridge:description";
 const SCHEMA: &str = "taskbridge:input_schema";
-/// What stands before and after a schema in a comment.
+/// Delimiter before and after a schema in a comment.
 const FENCE: &str = "```";
 
-/// A state machine that is wanted.
+/// State machine that the filter of discovery accepts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) arn: String,
@@ -29,24 +29,25 @@ pub(crate) struct Wanted {
     pub(crate) express: bool,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) comment: Option<String>,
-    /// Of its version, where AWS has one.
+    /// Description of its version, if it has one.
     pub(crate) description: Option<String>,
     pub(crate) timeout_seconds: Option<u64>,
     pub(crate) log_group: Option<LogGroup>,
 }
 
 impl Wanted {
-    /// Takes what is said of it.
+    /// Adds the attributes from its description.
     pub(crate) fn with(self, said: &Description) -> Self {
         let comment = said.definition.comment.clone();
         let log_group = said.log_group.clone();
         Self { comment, timeout_seconds: said.definition.timeout_seconds, log_group, ..self }
     }
 
-    /// As a tool. `schema` is what the config says that it takes, `limit` how long an Express execution may take.
+    /// Returns the state machine as a tool. `schema` is its input schema in the config, `limit` the maximum
+    /// duration of an Express execution.
     ///
     /// # Errors
-    /// In words, if what it takes cannot be understood.
+    /// Returns the reason if the input schema is invalid, or an Express execution may take too long.
     pub(crate) fn tool(
         &self,
         schema: Option<&Map<String, Value>>,
@@ -87,7 +88,7 @@ impl Wanted {
     }
 }
 
-/// What models are told of a tool that runs an Express state machine.
+/// Returns the text that explains the limits of an Express execution to models.
 fn express(limit: Duration) -> String {
     format!(
         "It runs as an Express execution: it must end within {} seconds and cannot be cancelled. If the answer of AWS is lost, \
@@ -96,17 +97,17 @@ fn express(limit: Duration) -> String {
     )
 }
 
-/// A comment without the block between fences, and what is in that.
+/// Splits a comment into its text and the block between fences.
 fn divided(comment: &str) -> (Option<String>, Option<&str>) {
     let Some((before, rest)) = comment.split_once(FENCE) else { return (Some(comment.to_owned()), None) };
     let (block, after) = rest.split_once(FENCE).unwrap_or((rest, ""));
-    // After the fence may stand what the block is, such as `json`.
+    // A language such as `json` may follow the fence.
     let block = block.find('{').map_or(block, |at| &block[at..]);
     let words = [before.trim(), after.trim()].into_iter().filter(|part| !part.is_empty());
     (Some(words.collect::<Vec<_>>().join("\n")), Some(block))
 }
 
-/// The schema in the tags.
+/// Returns the schema in the tags.
 fn tagged(tags: &BTreeMap<String, String>) -> Result<Option<Map<String, Value>>, String> {
     let Some(first) = tags.get(SCHEMA) else { return Ok(None) };
     let more = (2..).map_while(|n| tags.get(&format!("{SCHEMA}.{n}")));
@@ -152,8 +153,9 @@ mod tests {
         (tool.description.unwrap(), Value::Object(tool.input_schema))
     }
 
+    /// Without comment and tags, a state machine gets a default description and takes any object.
     #[test]
-    fn a_machine_that_says_nothing_takes_any_object() {
+    fn undescribed_machine_accepts_any_object() {
         let tool = machine(None, &[]).tool(None, LIMIT).unwrap();
         assert_eq!((tool.name.as_str(), &tool.target), ("Nightly", &json!({"state_machine": "arn:m"})));
         assert_eq!(
@@ -164,8 +166,9 @@ mod tests {
         assert_eq!(said(&described).0, "Of a version.");
     }
 
+    /// A comment contains the description and, in a fenced block, the input schema.
     #[test]
-    fn a_comment_has_words_and_between_fences_a_schema() {
+    fn comment_contains_description_and_schema() {
         let schema = json!({"type": "object", "properties": {"day": {"type": "string"}}});
         for comment in [
             format!("Builds it. ```{schema}```"),
@@ -182,8 +185,9 @@ mod tests {
         assert_eq!(said(&machine(Some("Builds it."), &[])).0, "Builds it.");
     }
 
+    /// The config overrides tags, and tags override the comment.
     #[test]
-    fn the_config_goes_before_tags_and_tags_before_the_comment() {
+    fn schema_prefers_config_then_tags() {
         let comment = r#"From the comment. ```{"title": "comment"}```"#;
         let whole = BASE64.encode(br#"{"title": "from several tags"}"#);
         let (one, two) = whole.split_at(20);
@@ -197,8 +201,9 @@ mod tests {
         assert_eq!(said(&machine(Some(comment), &[])).1["title"], "comment");
     }
 
+    /// The error of an invalid schema names the comment or the tag that contains it.
     #[test]
-    fn what_is_no_schema_is_told_with_its_place() {
+    fn invalid_schema_error_names_its_source() {
         for (machine, part) in [
             (machine(Some("```{nothing}```"), &[]), "the comment of its definition is not JSON: "),
             (machine(Some("```json```"), &[]), "the comment of its definition is not JSON: "),
@@ -213,8 +218,9 @@ mod tests {
         }
     }
 
+    /// The description of an Express machine states its time limit and that a lost result stays uncertain.
     #[test]
-    fn an_express_machine_says_what_it_cannot_promise() {
+    fn express_description_states_its_limits() {
         let machine = Wanted { express: true, timeout_seconds: Some(7), ..machine(Some("Quick."), &[]) };
         let (words, _) = said(&machine);
         assert!(words.starts_with("Quick.\n\n") && words.contains("within 7.5 seconds"), "{words}");

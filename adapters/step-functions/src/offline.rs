@@ -1,5 +1,6 @@
-//! The IAM policies that a config needs, without a call of AWS. What only AWS knows is left open: the account of a state machine that
-//! is named without its ARN, and whether it is a Standard or an Express one.
+//! IAM policies that a config needs, without a call of AWS. It uses wildcards for what only AWS knows: the
+//! account of a state machine that is named without its ARN. It allows both types of state machine, Standard
+//! and Express.
 
 use serde::Deserialize as _;
 use taskbridge_sdk::{PolicyDocument, ToolTarget, Verdict};
@@ -13,7 +14,8 @@ use crate::permissions::{Attempt, Need, for_people_and_bridge};
 use crate::policy::Policy;
 use crate::trust;
 
-/// What the server's credentials need, and with `per_caller` what the role for people needs and who may assume it.
+/// Returns the policy of the server's credentials. With `per_caller`, also returns the policy and the trust
+/// policy of the role for people.
 pub(crate) fn policies(config: &Config, tools: &[ToolTarget]) -> Vec<PolicyDocument> {
     let needs = needs(config, tools);
     let Some(people) = &config.per_caller else {
@@ -43,7 +45,7 @@ fn needs(config: &Config, tools: &[ToolTarget]) -> Vec<Need> {
     let region = config.region.as_deref().unwrap_or("*");
     let (mut needs, mut machines, mut lists) = (Vec::new(), Vec::new(), settings.discovers.is_some());
     for tool in tools {
-        // What is wrong with a target `taskbridge check` says.
+        // `taskbridge check` reports invalid targets.
         let Ok(target) = Target::deserialize(&tool.target) else { continue };
         let arn = match MachineArn::parse(&target.state_machine) {
             Some(arn) => arn.base().to_owned(),
@@ -80,7 +82,7 @@ fn needs(config: &Config, tools: &[ToolTarget]) -> Vec<Need> {
     needs
 }
 
-/// Whatever kind of state machine it is; only a Standard one can be followed.
+/// Adds the permissions for both types of state machine. Only a Standard one can be followed.
 fn of_tool(arn: &str, attaches: bool, asks: bool, needs: &mut Vec<Need>) {
     needs.push(need("states:DescribeStateMachine", arn));
     let machine =
@@ -92,7 +94,7 @@ fn of_tool(arn: &str, attaches: bool, asks: bool, needs: &mut Vec<Need>) {
     }
 }
 
-/// Where an Express state machine may log.
+/// Adds the permission to read any log group of an Express state machine.
 fn of_logs(arn: &str, needs: &mut Vec<Need>) {
     let parts: Vec<&str> = arn.split(':').collect();
     if let [_, partition, _, region, account, ..] = parts[..] {
@@ -125,7 +127,7 @@ mod tests {
         policies(&serde_json::from_value(config).unwrap(), &tools)
     }
 
-    /// The resources of each action.
+    /// Returns the resources of an action.
     fn allowed(policy: &PolicyDocument, action: &str) -> Vec<String> {
         let statements = policy.document["Statement"].as_array().unwrap();
         let of = statements.iter().filter(|it| it["Action"].as_array().unwrap().contains(&json!(action)));
@@ -150,7 +152,7 @@ mod tests {
         assert!(allowed(policy, "states:SendTaskSuccess").is_empty(), "no step asks");
     }
 
-    /// A follower starts nothing, and what discovery covers is not listed beside it.
+    /// A tool that attaches starts nothing. A state machine that discovery covers is not listed separately.
     #[test]
     fn policy_has_no_more_than_needed() {
         let arn = "arn:aws:states:eu-west-1:1:stateMachine:lab-a";
@@ -168,8 +170,9 @@ mod tests {
         );
     }
 
+    /// With `per_caller`, the server may assume the role but start nothing. The role's policy allows starts.
     #[test]
-    fn people_have_a_policy_of_theirs() {
+    fn per_caller_role_has_own_policy() {
         let role = "arn:aws:iam::1:role/people";
         let config = json!({"region": "eu-west-1", "per_caller": {"role_arn": role}});
         let documents = documents(config, &[json!({"state_machine": "m"})]);

@@ -1,5 +1,5 @@
-//! What jobs of a config need to be allowed, and whether it is: each permission is tried by a call that does nothing, because
-//! what it names does not exist.
+//! Check of the permissions that a config needs. Each permission is tried by a call that has no effect,
+//! because it names something that does not exist.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use crate::skew;
 use crate::tokens::{Receipt, Token};
 use crate::trust;
 
-/// A name that no execution has, though a policy for those that are started here covers it; and a token and a receipt that
-/// are none.
+/// Name that no execution has, but that a policy for executions started here covers. Also serves as an
+/// invalid token and receipt.
 const NOBODY: &str = "tb-doctor";
-/// A version that no state machine has. AWS judges who may start one by the state machine that it would be of.
+/// Version that no state machine has. AWS checks the permission to start it on the state machine itself.
 const NO_VERSION: &str = "999999999";
-/// How many are tried at a time.
+/// Number of permissions tried concurrently.
 const AT_A_TIME: usize = 8;
 
-/// What is done for people, with their credentials where `per_caller` says so.
+/// Actions on behalf of people, with their credentials if `per_caller` is set.
 const FOR_PEOPLE: [&str; 5] = [
     "states:StartExecution",
     "states:StartSyncExecution",
@@ -33,50 +33,50 @@ const FOR_PEOPLE: [&str; 5] = [
     "states:SendTaskFailure",
 ];
 
-/// What is done with the credentials of people, and what with the bridge's own, where there is `per_caller`.
+/// Splits permissions into those of people's credentials and those of the bridge's own, with `per_caller`.
 pub(crate) fn for_people_and_bridge(needs: Vec<Need>) -> (Vec<Need>, Vec<Need>) {
     needs.into_iter().partition(|need| FOR_PEOPLE.contains(&need.action))
 }
 
-/// A permission that is needed.
+/// Required permission.
 #[derive(Clone, Debug)]
 pub(crate) struct Need {
     pub(crate) action: &'static str,
-    /// As a policy names it.
+    /// Resource as a policy names it.
     pub(crate) resource: String,
-    /// Who needs it, such as "tool `deploy`".
+    /// What requires it, such as "tool `deploy`".
     pub(crate) whose: String,
-    /// What goes without it: that is a fault, or worth a warning.
+    /// Verdict if it is missing: a fault or a warning. `without` is the consequence.
     pub(crate) verdict: Verdict,
     pub(crate) without: &'static str,
     pub(crate) attempt: Attempt,
 }
 
-/// How it is tried.
+/// How a permission is tried.
 #[derive(Clone, Debug)]
 pub(crate) enum Attempt {
-    /// It was: allowed, or not, in AWS's words.
+    /// Already tried: `None` if allowed, otherwise AWS's message.
     Made(Option<String>),
-    /// No call would show it and do nothing.
+    /// No call would show it without an effect.
     None,
     Start(String),
     StartSync(String),
     ListExecutions(String),
-    /// Of an execution of this state machine that is none.
+    /// For a nonexistent execution of this state machine.
     Describe(String),
     Stop(String),
     History(String),
     Tags(String),
-    /// In a log group.
+    /// For this log group.
     Logged(String),
     Success,
     Failure,
     Heartbeat,
-    /// Of a message of the queue.
+    /// For a message of the queue.
     Delete,
 }
 
-/// What came of trying.
+/// Result of an attempt.
 enum Outcome {
     Allowed,
     Denied(String),
@@ -85,9 +85,9 @@ enum Outcome {
 }
 
 impl StepFunctions {
-    /// Tries all of these, each with the credentials that it is done with: a finding for each action, and if anything is missing,
-    /// the policy that has it all. `person` is a session of the role that acts for people, where there is such a role and it can
-    /// be assumed.
+    /// Tries all permissions, each with the credentials that need it. Returns a finding for each action and,
+    /// if any is missing, the complete policy. `person` is a session of the role for people, if there is such
+    /// a role and it can be assumed.
     pub(crate) async fn try_all(&self, needs: Vec<Need>, person: Option<Signer>) -> Vec<Finding> {
         let Some(persons) = &self.persons else {
             return self
@@ -140,7 +140,7 @@ impl StepFunctions {
         };
         match answer {
             Ok(()) => Outcome::Allowed,
-            // Who is told that something does not exist was allowed to ask for it.
+            // The response "does not exist" shows that the caller was allowed to ask.
             Err(Failure { error, .. }) => match error.kind() {
                 ErrorKind::Rejected | ErrorKind::Config => Outcome::Allowed,
                 ErrorKind::Denied => Outcome::Denied(error.to_string()),
@@ -186,15 +186,15 @@ impl StepFunctions {
     }
 }
 
-/// How a policy names the executions that servers like this one start.
+/// Pattern of the names of executions that servers like this one start.
 pub(crate) const STARTED_HERE: &str = "tb-*";
 
-/// An execution of a state machine, or with `*` all of them.
+/// Returns the ARN of an execution of a state machine, or with `*` a pattern for all of them.
 pub(crate) fn execution(machine: &str, name: &str) -> String {
     format!("{}:{name}", machine.replacen(":stateMachine:", ":execution:", 1))
 }
 
-/// What is to be said of one action. Nothing, if no call could show it.
+/// Returns the finding for one action, or `None` if no call could show it.
 fn judged(action: &str, tried: &[(Need, Outcome)]) -> Option<Finding> {
     let what = format!("permission {action}");
     let whose = |wanted: fn(&Outcome) -> bool| {
@@ -248,8 +248,9 @@ mod tests {
         }
     }
 
+    /// The finding names only the targets for which an action is denied, and what to allow.
     #[test]
-    fn one_that_is_denied_is_named_among_those_that_are_not() {
+    fn denied_permission_names_its_targets() {
         let tried = [
             (need("a"), Outcome::Allowed),
             (need("b"), Outcome::Denied("no".to_owned())),

@@ -1,7 +1,7 @@
-//! With whose credentials AWS is called. Where the config says so, what changes something is done in a session of the person
-//! it is done for: one role, assumed with the bridge's own credentials under the person's name and tags. Looks are made with the
-//! bridge's own, so that one call answers for the executions of many. Nothing is ever done with others' credentials in place
-//! of a person's.
+//! Credentials of AWS calls. With `per_caller`, a call that changes something uses a session of the person on
+//! whose behalf it is made. The bridge's own credentials assume one role, under the person's name and tags.
+//! Reads use the bridge's own credentials, so that one call reports on the executions of many people. It must
+//! never use other credentials in place of a person's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use crate::config::PerCaller;
 use crate::failure::{Failure, Repeat};
 use crate::session::Session;
 
-/// The most sessions that are kept; that which was not used for the longest time goes first.
+/// Maximum number of cached sessions. The least recently used one is evicted.
 const MOST: usize = 1000;
-/// For so long before its end a session is replaced, while it can still be used if that fails.
+/// How long before its end a session is renewed. It is still usable if the renewal fails.
 const AHEAD: Duration = Duration::from_secs(300);
-/// So long before its end a session is used no more.
+/// How long before its end a session is no longer used.
 const MARGIN: Duration = Duration::from_secs(30);
-/// Who the check-up is, for AWS.
+/// Name of the self-check at AWS.
 const DOCTOR: &str = "taskbridge-doctor";
 
-/// Who signs a call.
+/// Signer of a call.
 #[derive(Clone)]
 pub(crate) enum Signer {
-    /// The bridge.
+    /// The bridge itself.
     Own,
-    /// A person, in this session.
+    /// A person, with the credentials of this session.
     Person(Session, Credentials),
 }
 
 impl Signer {
-    /// What a call is to be sent with in place of what its client has.
+    /// Returns the config that replaces the credentials of a client for one call.
     pub(crate) fn config(&self) -> Builder {
         let config = aws_sdk_sfn::Config::builder();
         match self {
@@ -47,18 +47,18 @@ impl Signer {
     }
 }
 
-/// The sessions of people.
+/// Cache of people's sessions.
 pub(crate) struct Persons {
     pub(crate) sts: aws_sdk_sts::Client,
     pub(crate) wanted: PerCaller,
-    /// How long a call waits while another asks for the same session.
+    /// How long a call waits while another requests the same session.
     within: Duration,
     kept: Mutex<HashMap<Session, Kept>>,
 }
 
 struct Kept {
     used: Instant,
-    /// Held while it is asked for, so that it is asked for once.
+    /// Locked during a request, so that the session is requested once.
     current: Arc<tokio::sync::Mutex<Option<Current>>>,
 }
 
@@ -68,12 +68,12 @@ struct Current {
     since: Instant,
 }
 
-/// What a session is still worth.
+/// Remaining usability of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Worth {
     /// It is used as it is.
     Whole,
-    /// Another is asked for, and this one is used if none can be had just now.
+    /// A new session is requested. This one is used if the request fails temporarily.
     Rest,
     Nothing,
 }
@@ -93,11 +93,11 @@ impl Persons {
         Self { sts, wanted, within, kept: Mutex::default() }
     }
 
-    /// Who signs what is done for somebody.
+    /// Returns the signer for calls on behalf of a person.
     ///
     /// # Errors
-    /// `Denied` for nobody in particular; `Rejected` for somebody whom AWS cannot be told; otherwise what came of asking for the
-    /// role.
+    /// `Denied` without a person. `Rejected` if the person cannot be described to AWS. Otherwise the error of
+    /// assuming the role.
     pub(crate) async fn signer(&self, whom: Option<&OnBehalfOf>) -> Result<Signer> {
         let whom = whom.ok_or_else(|| {
             Error::denied(
@@ -110,12 +110,12 @@ impl Persons {
         Ok(Signer::Person(session, credentials))
     }
 
-    /// The check-up's own session.
+    /// Returns the session of the self-check.
     pub(crate) async fn doctor(&self) -> Result<Signer> {
         self.signer(Some(&OnBehalfOf::named(DOCTOR))).await
     }
 
-    /// Drops what AWS no longer takes.
+    /// Drops a session that AWS no longer accepts.
     pub(crate) fn forget(&self, signer: &Signer) {
         if let Signer::Person(session, _) = signer {
             self.kept.lock().remove(session);
@@ -134,7 +134,7 @@ impl Persons {
         if let (Some(current), Worth::Whole) = (&*current, worth) {
             return Ok(current.credentials.clone());
         }
-        // By this machine's own time from the moment of asking, which needs no clock to be right.
+        // The monotonic time since the request needs no correct wall clock.
         let since = Instant::now();
         let error = match self.assume(session).await {
             Ok(credentials) => {
@@ -182,7 +182,7 @@ impl Persons {
         let sent = call.send().await;
         let said = sent.map_err(|e| Error::from(Failure::of("AssumeRole", Repeat::Safe, e)))?;
         let made = said.credentials.ok_or_else(|| Error::unavailable("AssumeRole: no credentials came"))?;
-        // Without an expiry: how long they are used is decided here.
+        // Without an expiry: this file decides how long they are used.
         Ok(Credentials::new(
             made.access_key_id,
             made.secret_access_key,
@@ -197,8 +197,9 @@ impl Persons {
 mod tests {
     use super::*;
 
+    /// A session is refreshed after two thirds of its duration and is not used just before its end.
     #[test]
-    fn a_session_is_replaced_before_its_end_and_not_used_up_to_it() {
+    fn session_is_refreshed_before_expiry() {
         let minutes = |n: u64| Duration::from_secs(60 * n);
         for (age, worth) in [
             (Duration::ZERO, Worth::Whole),

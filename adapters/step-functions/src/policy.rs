@@ -1,4 +1,4 @@
-//! What a config needs to be allowed at AWS, as an IAM policy. Pure.
+//! IAM policy with the permissions that a config needs. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Policy(BTreeMap<String, BTreeSet<String>>);
 
-/// What IAM takes of a managed policy, in characters that are not white space.
+/// Maximum size of a managed policy, in characters that are not white space.
 const MANAGED: usize = 6144;
 
 impl Policy {
@@ -17,7 +17,8 @@ impl Policy {
         self.0.entry(action.to_owned()).or_default().insert(resource.into());
     }
 
-    /// As IAM reads it: one statement for all actions on the same resources. What a pattern of the same action covers is left out.
+    /// Returns the policy document, with one statement for all actions on the same resources. Omits resources
+    /// that a pattern of the same action covers.
     pub(crate) fn document(&self) -> Value {
         let mut statements: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
         for (action, resources) in &self.0 {
@@ -31,7 +32,7 @@ impl Policy {
     }
 }
 
-/// What is to be said of the size of a policy that is too large for IAM to keep as a managed one.
+/// Returns a message if a policy is too large for a managed policy.
 pub(crate) fn too_large(document: &Value) -> Option<String> {
     let size = document.to_string().chars().filter(|c| !c.is_whitespace()).count();
     (size > MANAGED).then(|| {
@@ -42,13 +43,13 @@ pub(crate) fn too_large(document: &Value) -> Option<String> {
     })
 }
 
-/// Those that no other one covers.
+/// Returns the resources that no other one covers.
 fn uncovered(resources: &BTreeSet<String>) -> Vec<&str> {
     let is_covered = |one: &String| resources.iter().any(|other| other != one && covers(other, one));
     resources.iter().filter(|one| !is_covered(one)).map(String::as_str).collect()
 }
 
-/// True if a pattern, in which `*` stands for any text, matches all that another one does.
+/// Returns true if a pattern matches everything that another one matches. `*` matches any text.
 fn covers(pattern: &str, resource: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| resource.strip_prefix(first)) else { return false };
@@ -88,7 +89,7 @@ mod tests {
         }
     }
 
-    /// A hundred machines that discovery found are covered by the pattern that it looks for.
+    /// The pattern of discovery covers a hundred discovered machines.
     #[test]
     fn document_leaves_out_covered_machines() {
         let mut policy = Policy::default();
@@ -104,8 +105,9 @@ mod tests {
         assert_eq!(too_large(&policy.document()), None);
     }
 
+    /// Actions on the same resources share one statement of the policy.
     #[test]
-    fn actions_on_the_same_resources_share_a_statement() {
+    fn actions_with_equal_resources_share_statement() {
         let mut policy = Policy::default();
         for (action, resource) in [
             ("states:B", "two"),

@@ -1,6 +1,6 @@
-//! Reads what activities and the queue have for this server: tokens of steps that ask, and word of executions that
-//! changed. All of it is read within [`Wakeups::next`], which the server waits for all the time. A hint is only that;
-//! what is asked, and of whom, the history says.
+//! Reader of the activities and the queue: it receives tokens of waiting steps, and events of changed
+//! executions. All reads happen within [`Wakeups::next`], which the server always awaits. A result is only a
+//! hint: the history determines the questions.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::queue::Queue;
 use crate::steps::Watch;
 use crate::tokens::{Held, Receipt, Token, Tokens};
 
-/// How long is waited after a read that failed.
+/// Delay after a failed read.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The queue among the sources.
+/// Key of the queue among the sources.
 const QUEUE: &str = "the queue";
 
-/// What reading needs.
+/// Sources, and what reading them needs.
 pub(crate) struct Sources {
     pub(crate) api: Arc<Api>,
     pub(crate) queue: Option<Queue>,
@@ -39,13 +39,13 @@ pub(crate) struct Sources {
     pub(crate) heartbeat: Duration,
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) watch: Arc<Watch>,
-    /// Why each source cannot be read now, as it was told.
+    /// Last logged error of each source that cannot be read now.
     pub(crate) troubles: Mutex<HashMap<String, String>>,
 }
 
-/// Reads, as long as somebody waits for hints.
+/// Reader of all sources. It reads while the server awaits hints.
 pub(crate) struct Reader {
-    /// The ARNs of executions that changed. Locked while one is waited for; a wait that is given up loses nothing.
+    /// ARNs of changed executions. Locked while one is awaited. A cancelled wait loses nothing.
     changed: tokio::sync::Mutex<BoxStream<'static, String>>,
     hints: Mutex<VecDeque<JobHandle>>,
 }
@@ -86,7 +86,7 @@ impl Wakeups for Reader {
                 return hint;
             }
             match self.changed.lock().await.next().await {
-                // It may be watched as one that was started here, or as one that is only followed.
+                // The execution may be watched as one that was started here, or as one that is only followed.
                 Some(arn) => self.hints.lock().extend([JobHandle::new(arn.as_str()), attached(&arn)]),
                 None => std::future::pending::<()>().await,
             }
@@ -95,7 +95,7 @@ impl Wakeups for Reader {
 }
 
 impl Sources {
-    /// Waits until an activity has something to be done.
+    /// Waits for a task of an activity.
     async fn poll(&self, activity: &str) -> Option<String> {
         match self.api.activity_task(activity).await {
             Ok(answer) => {
@@ -111,7 +111,7 @@ impl Sources {
         }
     }
 
-    /// Waits until the queue has messages.
+    /// Waits for messages of the queue.
     async fn receive(&self) -> Vec<String> {
         let Some(queue) = &self.queue else { return Vec::new() };
         let messages = match queue.receive(self.heartbeat).await {
@@ -137,7 +137,7 @@ impl Sources {
         if let Some(token) = said["token"].as_str() {
             return self.take(Token::new(token), &said, Some(receipt)).await;
         }
-        // Word from EventBridge.
+        // An event of EventBridge.
         let arn = execution(&said)?.to_owned();
         if queue.delete(&receipt).await.is_err() {
             tracing::debug!("a message of the queue could not be deleted, and comes again");
@@ -146,7 +146,7 @@ impl Sources {
         Some(arn)
     }
 
-    /// Keeps a token for whoever answers. The execution, if it is news.
+    /// Stores a token for a later answer. Returns the execution if the token is new.
     async fn take(&self, token: Token, said: &Value, receipt: Option<Receipt>) -> Option<String> {
         let content = Content::of(said).and_then(|content| {
             let arn =
@@ -158,11 +158,11 @@ impl Sources {
         let (arn, content) = match content {
             Ok(content) => content,
             Err(why) => {
-                // Whoever wrote the state machine is told where they look.
+                // The error appears in the execution, where the author of the state machine sees it.
                 let cause = format!("taskbridge cannot ask this: {why}");
                 let told = self.api.task_failure(&Signer::Own, &token, MISTAKEN, &cause).await;
                 if let (Ok(()), Some(queue), Some(receipt)) = (told, &self.queue, &receipt) {
-                    // If that fails, it comes again, and is found to be settled.
+                    // If this fails, the message is delivered again, and its token proves to be settled.
                     let _ = queue.delete(receipt).await;
                 }
                 return None;
@@ -170,7 +170,8 @@ impl Sources {
         };
         let held = Held { arn, token, content, receipt, since: Instant::now() };
         let is_news = self.tokens.keep(held.clone());
-        // A message comes again as long as nobody deletes it, also one that was answered by a server that is no more.
+        // A message is delivered again until it is deleted, even if a server that no longer exists has
+        // answered it.
         if !self.beats(&held).await || !is_news {
             return None;
         }
@@ -178,14 +179,15 @@ impl Sources {
         Some(held.arn)
     }
 
-    /// Tells Step Functions that somebody still thinks.
+    /// Sends heartbeats to Step Functions for executions that this server follows or that servers like it
+    /// started.
     async fn beat(&self) {
         let ours = |held: &Held| self.watch.follows(&held.arn) || is_started_here(&held.arn);
         let held: Vec<Held> = self.tokens.all().into_iter().filter(ours).collect();
         stream::iter(&held).for_each_concurrent(8, |held| self.beats(held).map(drop)).await;
     }
 
-    /// False if nobody waits under this token any more.
+    /// Sends a heartbeat. Returns false if no step waits for this token any more.
     async fn beats(&self, held: &Held) -> bool {
         let Err(failure) = self.api.task_heartbeat(&held.token).await else { return true };
         if !(failure.is("TaskTimedOut") || failure.is("TaskDoesNotExist")) {
@@ -194,13 +196,13 @@ impl Sources {
         self.tokens.drop_one(held);
         self.watch.has_news(&held.arn);
         if let (Some(queue), Some(receipt)) = (&self.queue, &held.receipt) {
-            // If that fails, it comes again, and is deleted then.
+            // If this fails, the message is delivered again, and deleted then.
             let _ = queue.delete(receipt).await;
         }
         false
     }
 
-    /// Waits a while after a read that failed. What is wrong is said once.
+    /// Waits after a failed read. Logs each new error once.
     async fn pause(&self, source: &str, failure: &Failure) {
         let why = failure.error.to_string();
         if self.troubles.lock().insert(source.to_owned(), why.clone()).as_ref() != Some(&why) {
@@ -210,7 +212,7 @@ impl Sources {
     }
 }
 
-/// True if the execution has a name that a server like this one gives.
+/// Returns true if the execution has a name that a server like this one assigns.
 fn is_started_here(arn: &str) -> bool {
     arn.rsplit(':').next().is_some_and(|name| name.starts_with("tb-"))
 }

@@ -1,31 +1,31 @@
-//! What a person's session at AWS is called, and with what it is tagged. Pure. No two people may get one name or one tag, whatever
-//! they are called: rules at AWS go by them.
+//! Names and tags of people's sessions at AWS. Pure. No two people may get the same session name, and no two
+//! values the same tag: rules at AWS depend on them.
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Deserializer, de};
 use sha2::{Digest as _, Sha256};
 use taskbridge_sdk::OnBehalfOf;
 
-/// The longest name of a session, and the longest value of a tag.
+/// Maximum lengths of a session's name and of a tag's value.
 const LONGEST_NAME: usize = 64;
 const LONGEST_VALUE: usize = 256;
-/// So many hexadecimal digits tell what was changed to fit from everything else.
+/// Number of hexadecimal digits that make a modified text unique.
 const DIGITS: usize = 16;
 
-/// A session as AWS is asked for it.
+/// Session to request from AWS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
-    /// Its `RoleSessionName`, and its `SourceIdentity` where that is wanted.
+    /// `RoleSessionName`, and `SourceIdentity` if configured.
     pub(crate) name: String,
-    /// Its tags, in the order of their keys.
+    /// Tags, sorted by key.
     pub(crate) tags: Vec<(String, String)>,
 }
 
 impl Session {
-    /// The session of somebody.
+    /// Returns the session of a person.
     ///
     /// # Errors
-    /// Why AWS could not be told who it is.
+    /// Returns the reason if the person cannot be described to AWS.
     pub(crate) fn of<'a>(
         whom: &OnBehalfOf,
         tags: impl IntoIterator<Item = (&'a String, &'a TagValue)>,
@@ -40,7 +40,8 @@ impl Session {
     }
 }
 
-/// What a session is called: the name, where it fits and nobody else can have it; otherwise with a digest of who it is.
+/// Returns the name of a session: the person's name if it is valid and unique, otherwise the name with a
+/// digest of the person's id.
 fn name(whom: &OnBehalfOf) -> String {
     let (id, name) = (whom.id(), whom.name.as_str());
     let fits = (2..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_of_name);
@@ -50,7 +51,7 @@ fn name(whom: &OnBehalfOf) -> String {
     with_digest(name, &id, LONGEST_NAME, is_of_name)
 }
 
-/// Text as it is, where it fits; otherwise what fits of it, with a digest of all of it.
+/// Returns a valid text unchanged. Otherwise returns the valid part of it, with a digest of the whole text.
 fn fitted(text: &str, longest: usize, is_fit: fn(char) -> bool) -> String {
     if text.chars().count() <= longest && text.chars().all(is_fit) && !has_digest(text) {
         return text.to_owned();
@@ -65,31 +66,32 @@ fn with_digest(shown: &str, whole: &str, longest: usize, is_fit: fn(char) -> boo
     format!("{shown}-{}", &digest[..DIGITS])
 }
 
-/// True for what could be taken for a text with a digest: it gets one of its own.
+/// Returns true for a text that seems to end in a digest. Such a text gets its own digest.
 fn has_digest(text: &str) -> bool {
     let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
     let tail = text.len().checked_sub(DIGITS + 1).and_then(|at| text.as_bytes().get(at..));
     tail.is_some_and(|tail| tail[0] == b'-' && tail[1..].iter().all(is_digit))
 }
 
-/// What `RoleSessionName` and `SourceIdentity` may hold.
+/// Returns true if `RoleSessionName` and `SourceIdentity` may contain this character.
 fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_+=,.@-".contains(c)
 }
 
-/// What a tag may hold, of which these letters are sure to be understood alike everywhere.
+/// Returns true if a tag may contain this character. Other letters are excluded, because not all systems may
+/// interpret them alike.
 fn is_of_tag(c: char) -> bool {
     let is_latin = matches!(c, 'À'..='ɏ') && c != '×' && c != '÷';
     c.is_ascii_alphanumeric() || is_latin || "_.:/=+-@ ".contains(c)
 }
 
-/// The same for one of several that are told apart by colons.
+/// Returns true if a group in a colon-separated list may contain this character.
 fn is_of_group(c: char) -> bool {
     c != ':' && is_of_tag(c)
 }
 
-/// What a tag says: text, and in it at most one thing of the person. Were there two, one could be written so that it looks like
-/// part of the other.
+/// Template of a tag: text with at most one attribute of the person. With two attributes, a person could
+/// choose one so that it resembles part of the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TagValue {
     before: String,
@@ -107,7 +109,7 @@ enum Field {
     Groups,
 }
 
-/// What a tag can say of a person.
+/// Attributes of a person that a tag can contain.
 const FIELDS: [(&str, Field); 6] = [
     ("name", Field::Name),
     ("id", Field::Id),
@@ -143,7 +145,7 @@ impl TagValue {
         Ok(Self { before: before.to_owned(), field, after: after.to_owned() })
     }
 
-    /// What it says of somebody; nothing, if that is not known of them.
+    /// Renders the tag for a person. `None` if the attribute is unknown.
     fn of(&self, whom: &OnBehalfOf) -> Result<Option<String>, String> {
         let Self { before, field, after } = self;
         let longest = LONGEST_VALUE - before.chars().count() - after.chars().count();
@@ -201,15 +203,16 @@ mod tests {
         OnBehalfOf { issuer, subject: Some(subject.to_owned()), ..OnBehalfOf::named(name) }
     }
 
+    /// A valid name stays as it is. Different callers never get the same session name.
     #[test]
-    fn a_session_is_called_after_one_person_and_no_other() {
+    fn session_name_is_unique_per_caller() {
         for plain in ["ann", "ann@example.com", "o=x,cn+ann_b-1"] {
             assert_eq!(name(&OnBehalfOf::named(plain)), plain);
         }
         let changed = name(&OnBehalfOf::named("ann b"));
         assert!(changed.starts_with("ann-b-") && changed.len() == 6 + DIGITS, "{changed}");
         let long = "x".repeat(65);
-        // Somebody is called what another's name becomes.
+        // The name of one person is what the name of another becomes.
         let people = [
             OnBehalfOf::named("ann b"),
             OnBehalfOf::named("ann-b"),
@@ -238,8 +241,9 @@ mod tests {
         Session::of(whom, &tags).map(|session| session.tags)
     }
 
+    /// The name or the group of a caller cannot inject another tag or another group.
     #[test]
-    fn a_name_cannot_be_written_so_that_a_tag_says_something_else() {
+    fn caller_name_cannot_forge_session_tag() {
         let said =
             |whom: &OnBehalfOf, value: &str| tags(&[("t", value)], whom).unwrap().pop().map(|tag| tag.1);
         let ann = told("Ann Ö.", "7");
@@ -262,8 +266,9 @@ mod tests {
         assert!(refused.contains("`team`") && refused.contains("your 2 groups"), "{refused}");
     }
 
+    /// A tag value that cannot be rendered is rejected when the config is read.
     #[test]
-    fn what_no_tag_can_say_is_told_when_the_config_is_read() {
+    fn invalid_tag_template_fails_config() {
         for (value, wrong) in [
             ("{{ nmae }}", "`nmae` is unknown: a tag can say `name`, `id`"),
             ("{{ name", "is not closed"),

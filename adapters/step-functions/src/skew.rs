@@ -1,4 +1,4 @@
-//! What time it is at AWS, and here: the one place of the adapter that reads this machine's clock.
+//! Clocks of AWS and of this machine. No other file of the adapter reads this machine's clock.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,19 +10,19 @@ use aws_sdk_sfn::primitives::{DateTime, DateTimeFormat};
 use parking_lot::Mutex;
 use taskbridge_sdk::Timestamp;
 
-/// The time that AWS gave with an answer, and the time here when it came.
+/// Time in a response of AWS, and local time of its arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Times {
     pub(crate) theirs: Timestamp,
     pub(crate) ours: Timestamp,
 }
 
-/// Reads the time of AWS from its answers.
+/// Interceptor that reads the time from responses of AWS.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listener(Arc<Mutex<Option<Times>>>);
 
 impl Listener {
-    /// What the last answer said.
+    /// Returns the times of the last response.
     pub(crate) fn heard(&self) -> Option<Times> {
         *self.0.lock()
     }
@@ -48,7 +48,7 @@ impl Intercept for Listener {
     }
 }
 
-/// What time it is here.
+/// Returns the local time.
 #[expect(clippy::disallowed_methods, reason = "it is held against the time at AWS, which signatures go by")]
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -1,6 +1,5 @@
-//! How an execution begins, and what is made of an answer that was lost or says "already there". A Standard execution has
-//! the job's key as its name, which Step Functions gives away once; an Express execution has nothing that could be found
-//! again.
+//! Start of executions, including lost responses and "already exists". A Standard execution has the job's key
+//! as its name, which Step Functions accepts once. An Express execution cannot be found again.
 
 use std::sync::Arc;
 
@@ -56,7 +55,7 @@ impl StepFunctions {
         }
     }
 
-    /// What comes of a start that nobody may sign. What an earlier attempt may have started is looked for all the same.
+    /// Handles a start without a signer. It still searches for an execution from an earlier attempt.
     async fn unsigned(&self, job: &JobSpec, error: Error) -> Result<Started> {
         let passes = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Limited { .. });
         match job.may_exist {
@@ -70,8 +69,8 @@ impl StepFunctions {
         }
     }
 
-    /// The execution that an earlier attempt may have started of a state machine that is there no more, or cannot be asked
-    /// about: its executions go on. Otherwise the error that led here.
+    /// Returns the execution that an earlier attempt may have started, if the state machine no longer exists
+    /// or cannot be described: its executions continue. Otherwise returns the error.
     async fn orphan(&self, job: &JobSpec, target: &Target, error: Error) -> Result<Started> {
         let machine = MachineArn::parse(&target.state_machine);
         let Some(machine) = machine.filter(|_| job.may_exist && error.kind() == ErrorKind::Config) else {
@@ -97,7 +96,7 @@ impl StepFunctions {
     ) -> Result<Started, Failure> {
         let repeat = if job.may_exist { Repeat::Safe } else { Repeat::Unsafe };
         let arn = machine.arn.execution(order.name);
-        // Noted before it is asked for: the answer may be lost.
+        // Recorded before the request: the response may be lost.
         self.note_start(&arn);
         match self.api.start(by, order, repeat).await {
             Ok(started) => {
@@ -111,8 +110,8 @@ impl StepFunctions {
         }
     }
 
-    /// Step Functions has an execution of this name, which nobody but this server knows. It is the job, unless it was
-    /// given something else.
+    /// Handles an execution that already has this name, which only this server knows. It is the job, unless
+    /// its input differs.
     async fn take_existing(&self, arn: &str, order: &Order<'_>, repeat: Repeat) -> Result<Started, Failure> {
         let uncertain = |message: String| match repeat {
             Repeat::Safe => Error::unavailable(message),
@@ -132,7 +131,8 @@ impl StepFunctions {
         Ok(self.started(JobHandle::new(arn), seen.into()).await)
     }
 
-    /// What is to be said of an execution that was found: a look that fails is made up for later.
+    /// Returns a found execution with its first observation. If that observation fails, a later poll replaces
+    /// it.
     async fn started(&self, handle: JobHandle, facts: Facts) -> Started {
         let first: Option<Observation> = match ExecutionArn::parse(&handle) {
             Some(arn) => self.judge(&arn, facts, true).await.ok(),
@@ -141,7 +141,7 @@ impl StepFunctions {
         Started { handle, first }
     }
 
-    /// An Express execution is started and waited for in one call. Whether one was started before cannot be found out.
+    /// Starts an Express execution and waits for it in one call. An earlier start cannot be found.
     async fn begin_express(
         &self,
         by: &Signer,
@@ -165,13 +165,13 @@ impl StepFunctions {
         Ok(Started { handle, first: Some(Facts::from(ended).observation(None)) })
     }
 
-    /// Refuses to start what may still run when nobody waits for it any more.
+    /// Refuses to start an execution that may still run when the server no longer waits for it.
     async fn must_end_in_time(&self, machine: &str) -> Result<(), Failure> {
         let bounded = |definition: Arc<Definition>| bound::check(definition.timeout_seconds, self.call_limit);
         if bounded(self.machines.definition(&self.api, machine).await).is_ok() {
             return Ok(());
         }
-        // What is known may be old, and somebody may have mended it.
+        // The cached definition may be outdated, and the author may have fixed it.
         let definition = self.machines.definition_now(&self.api, machine).await?;
         bounded(definition).map_err(|Unbounded { says, fix }| Failure {
             code: None,
@@ -179,7 +179,7 @@ impl StepFunctions {
         })
     }
 
-    /// Looks for the execution of a job and starts none.
+    /// Searches for the execution of a job. It starts none.
     pub(crate) async fn look_for(&self, job: &JobSpec) -> Result<Option<Started>> {
         let target = target(job)?;
         if let Some(template) = &target.attach {
@@ -192,7 +192,7 @@ impl StepFunctions {
                 return Err(cannot_be_found(&machine, job.key.as_str(), why));
             }
             (Ok(machine), _) => machine.arn,
-            // Its executions are there also when the state machine is not.
+            // Executions remain after their state machine is deleted.
             (Err(error), Some(arn)) if error.kind() == ErrorKind::Config && arn.region() == self.region => {
                 arn
             }
@@ -206,7 +206,8 @@ impl StepFunctions {
         }
     }
 
-    /// Takes up an execution that somebody else has started; in words, why there is none to take up.
+    /// Attaches to an execution that was started elsewhere. The inner error is the reason why this is not
+    /// possible.
     async fn attach(
         &self,
         job: &JobSpec,
@@ -237,7 +238,8 @@ impl StepFunctions {
     }
 }
 
-/// AWS keeps nothing by which an Express execution could be found, so the user looks: at its state machine, and where it logs.
+/// Returns the error for an Express execution that cannot be found. AWS has no call that finds it, so the
+/// message points the user to the state machine and its log.
 fn cannot_be_found(machine: &Machine, name: &str, why: &str) -> Error {
     Error::uncertain(format!(
         "{why}. AWS has no call that finds an Express execution; look for the name `{name}` in the log of its state machine: {}",

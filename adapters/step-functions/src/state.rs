@@ -1,4 +1,4 @@
-//! What one answer of AWS about an execution means, in the sdk's words. Pure.
+//! Translation of AWS's description of an execution to an observation of the sdk. Pure.
 
 use aws_sdk_sfn::operation::describe_execution::DescribeExecutionOutput;
 use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
@@ -8,22 +8,22 @@ use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp, excerpt,
 use crate::arn::execution_console;
 use crate::history::{Origin, timestamp};
 
-/// With which error a task's cancellation stops an execution.
+/// Error with which the cancellation of a task stops an execution.
 pub(crate) const STOPPED_ERROR: &str = "taskbridge.Cancelled";
-/// And with which cause.
+/// Cause with which the cancellation of a task stops an execution.
 pub(crate) const STOPPED_CAUSE: &str = "The task that this execution was started for was cancelled.";
 
-/// The longest input of a failed state that is shown as text; as data it is there in any case.
+/// Maximum size of a failed state's input that is shown as text, in bytes. The data always contains it.
 const LONGEST_INPUT: usize = 400;
 
-/// The longest cause that is shown as text, and the longest stack; the data has both in full.
+/// Maximum length of a cause and of a stack that are shown as text. The data contains both in full.
 const LONGEST_CAUSE: usize = 600;
 
-/// What AWS says about an execution.
+/// Description of an execution by AWS.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
     pub(crate) arn: String,
-    /// As AWS calls it, such as `TIMED_OUT`.
+    /// Status as AWS names it, such as `TIMED_OUT`.
     pub(crate) status: String,
     pub(crate) started: Option<Timestamp>,
     pub(crate) stopped: Option<Timestamp>,
@@ -61,17 +61,17 @@ impl From<StartSyncExecutionOutput> for Facts {
 }
 
 impl Facts {
-    /// True if the execution failed, and its history may tell where.
+    /// Returns true if the execution failed, so that its history may contain the origin.
     pub(crate) fn have_origin(&self) -> bool {
         matches!(self.status.as_str(), "FAILED" | "TIMED_OUT")
     }
 
-    /// True if it will not run any further.
+    /// Returns true if the execution is in a terminal state.
     pub(crate) fn have_ended(&self) -> bool {
         matches!(self.status.as_str(), "SUCCEEDED" | "FAILED" | "TIMED_OUT" | "ABORTED")
     }
 
-    /// What was seen, with where a failure came from.
+    /// Returns the observation, with the origin of a failure.
     pub(crate) fn observation(self, origin: Option<Origin>) -> Observation {
         let since = if self.have_ended() { self.stopped } else { self.started };
         let seen = match self.status.as_str() {
@@ -80,11 +80,11 @@ impl Facts {
             "TIMED_OUT" => self.ended("timed out", origin.as_ref(), JobState::Failed),
             "ABORTED" => self.ended("was stopped", None, JobState::Cancelled),
             "RUNNING" => Observation::new(JobState::Running),
-            // It has failed, and somebody has asked for it to go on from there.
+            // It has failed, and a redrive was requested.
             "PENDING_REDRIVE" => {
                 Observation::new(JobState::Queued).with_message("the execution waits to be redriven")
             }
-            // What is not known to be an end is none: a state of the future must not end a task.
+            // An unknown status counts as running: a future status must not end a task.
             status => Observation::new(JobState::Running).with_message(format!(
                 "Step Functions gives a status that this server does not know: {}",
                 one_line(status)
@@ -93,7 +93,7 @@ impl Facts {
         Observation { since, ..seen }
     }
 
-    /// A failure whose history cannot be read, and why that is.
+    /// Returns the observation of a failure whose history cannot be read, with the reason.
     pub(crate) fn observation_without_history(self, why: &str) -> Observation {
         let seen = self.observation(None);
         let (JobState::Failed(mut output), Some(message)) = (seen.state.clone(), &seen.message) else {
@@ -111,7 +111,8 @@ impl Facts {
         }
     }
 
-    /// An end other than success: why, for people in one line and in full, and as data.
+    /// Returns the observation of an end other than success: the reason in one line, as full text, and as
+    /// data.
     fn ended(&self, how: &str, origin: Option<&Origin>, state: fn(Output) -> JobState) -> Observation {
         let error = self.error.as_deref().filter(|error| !error.is_empty());
         let cause = self.cause.as_deref().filter(|cause| !cause.is_empty());
@@ -164,14 +165,14 @@ impl Facts {
     }
 }
 
-/// An execution that is not known any more, or was never.
+/// Returns the observation of an execution that AWS does not know.
 pub(crate) fn gone() -> Observation {
     Observation::new(JobState::Gone).with_message(
         "Step Functions does not know the execution any more: it keeps them for 90 days after their end",
     )
 }
 
-/// What an execution hands back: data, and the same as text.
+/// Returns the output of an execution, as data and as text.
 fn output(text: Option<&str>) -> Output {
     let Some(text) = text else { return Output::default() };
     let structured: Option<Value> = serde_json::from_str(text).ok();
@@ -182,17 +183,17 @@ fn output(text: Option<&str>) -> Output {
     Output { content: vec![Content::text(shown)], structured, ..Output::default() }
 }
 
-/// A cause or a stack as it is shown: the head and the tail of a long one.
+/// Returns a cause or a stack as shown: the head and the tail if it is long.
 fn shorten(text: String) -> String {
     excerpt(&text, LONGEST_CAUSE, "the structured result has them").unwrap_or(text)
 }
 
-/// The beginning of a long cause, for one line. The text shows this much of its head, too.
+/// Returns the beginning of a long cause, for one line. The full text contains this part as well.
 fn beginning(cause: String) -> String {
     if cause.len() > LONGEST_CAUSE { short_line(&cause, 120) } else { cause }
 }
 
-/// The stack of a function that threw: Lambda writes it into the cause as lines.
+/// Returns the stack of a function, which Lambda writes into the cause as lines.
 fn stack(cause: &str) -> Option<String> {
     let object = serde_json::from_str::<Map<String, Value>>(cause).ok()?;
     let lines = ["stackTrace", "trace"].iter().find_map(|name| object.get(*name)?.as_array())?;
@@ -200,12 +201,12 @@ fn stack(cause: &str) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Text as the JSON that it is, if it is any.
+/// Parses text as JSON. Other text becomes a JSON string.
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-/// What matters of a cause: Lambda and nested executions write it as an object.
+/// Returns the essential part of a cause. Lambda and nested executions write the cause as an object.
 fn gist(cause: &str) -> String {
     let object = serde_json::from_str::<Map<String, Value>>(cause).ok();
     let said = object.as_ref().and_then(|object| {
@@ -218,7 +219,7 @@ fn gist(cause: &str) -> String {
     }
 }
 
-/// The page of the execution that a step had started and that failed, which the cause names.
+/// Returns the URL of the failed child execution that the cause names.
 fn child(cause: &str) -> Option<String> {
     let object = serde_json::from_str::<Map<String, Value>>(cause).ok()?;
     execution_console(object.get("ExecutionArn")?.as_str()?)
@@ -322,8 +323,9 @@ mod tests {
         );
     }
 
+    /// A timeout, a stop, a cancellation and a failure have different messages.
     #[test]
-    fn ends_are_told_apart() {
+    fn terminal_messages_are_distinct() {
         let message = |facts: Facts| facts.observation(None).message.unwrap();
         assert_eq!(message(facts("TIMED_OUT")), "the execution timed out");
         assert_eq!(message(facts("ABORTED")), "the execution was stopped");
@@ -334,8 +336,9 @@ mod tests {
         assert_eq!(message(failed), "the execution failed: boom");
     }
 
+    /// The text of a failure is short and ends with a link to the steps of the execution.
     #[test]
-    fn failure_text_is_short_and_says_where_to_look() {
+    fn failure_text_is_short_with_link() {
         let text = |cause: &str, status| {
             let arn = "arn:aws:states:us-east-1:123456789012:execution:m:e".to_owned();
             let failed = Facts { arn, cause: Some(cause.to_owned()), ..facts(status) };

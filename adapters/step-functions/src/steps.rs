@@ -1,6 +1,5 @@
-//! How far an execution is, and what it asks: what its history says, folded into one place on the way through its state
-//! machine. Pure but
-//! for [`Watch`], which decides when a history is worth a call, and keeps only what may be lost.
+//! Progress and questions of an execution, computed from its history. Pure except for [`Watch`], which
+//! decides when to read a history, and keeps only what may be lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,34 +20,34 @@ use crate::lists::Lists;
 use crate::log;
 use crate::machines::Machines;
 
-/// The shortest time between two looks at the history of one execution.
+/// Minimum interval between two reads of the history of one execution.
 const QUICKEST: Duration = Duration::from_secs(2);
-/// How long a question waits for its token, which is on its way. Another server may have it.
+/// How long a question waits for its token to arrive. Another server may have received the token.
 const SOON: Duration = Duration::from_secs(5);
-/// How many executions are followed at most; what was learned of those that were looked at longest ago is dropped.
+/// Maximum number of followed executions. The one whose history was read longest ago is dropped.
 const MOST: usize = 5000;
 
-/// How far an execution is.
+/// Progress of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Steps {
-    /// The newest event that is in here.
+    /// Id of the newest event that was applied.
     known: i64,
-    /// How many states were left, of those that are not within another.
+    /// Number of exited states that are not nested in another.
     left: u32,
-    /// The state that it is in, and since when.
+    /// Current state, and its start time.
     at: Option<(String, Option<Timestamp>)>,
-    /// How many items the map that it is in has, and how many of them are done.
+    /// Number of items of the current map, and how many are done.
     items: Option<(i32, i32)>,
-    /// How many branches of the state that it is in are done.
+    /// Number of finished branches of the current state.
     branches: usize,
 }
 
 impl Steps {
-    /// Takes what happened next.
+    /// Applies the next event.
     fn take(&mut self, definition: &Definition, event: &Happened) {
         self.known = self.known.max(event.id);
         let name = event.name.as_deref().unwrap_or_default();
-        // Without a definition, nothing tells which states are within others, and all are shown.
+        // Without a definition, it is unknown which states are nested, so all are shown.
         let top = definition.is_top(name) || *definition == Definition::default();
         match event.kind.as_str() {
             "MapStateStarted" => self.items = event.number.map(|items| (items, 0)),
@@ -70,7 +69,7 @@ impl Steps {
         }
     }
 
-    /// The observation with how far it is, and in words.
+    /// Adds the progress to the observation, as numbers and as text.
     fn tell(&self, definition: &Definition, seen: Observation) -> Observation {
         let Some((state, since)) = &self.at else { return seen };
         let (mut message, progress) = match definition.place(state) {
@@ -90,38 +89,38 @@ impl Steps {
     }
 }
 
-/// What is known of one execution, and when it was looked at.
+/// Cached state of a followed execution.
 #[derive(Clone, Default)]
 struct Followed {
     steps: Steps,
     asks: Asks,
-    /// True once its history was read, and nothing has been heard of it since.
+    /// True if its history was read, and no hint has arrived since.
     is_read: bool,
-    /// How often something was heard of it.
+    /// Number of hints that arrived.
     news: u32,
-    /// How long its log is.
+    /// Length of its log, in bytes.
     printed: u64,
-    /// From when on each question is told, also if its token is not here.
+    /// Time from which each question is reported even if its token is not here.
     told_from: HashMap<String, Instant>,
     definition: Arc<Definition>,
     looked: Option<Instant>,
     first: Option<Instant>,
 }
 
-/// A look at an execution, for what its history adds.
+/// Poll of an execution, before its history is added.
 pub(crate) struct Look<'a> {
-    /// What was seen without its history.
+    /// Observation without its history.
     pub(crate) seen: Observation,
-    /// What came with tokens.
+    /// Contents that arrived with tokens.
     pub(crate) held: &'a [Content],
-    /// True if this server has started it a moment ago.
+    /// True if this server started it recently.
     pub(crate) is_new: bool,
-    /// True if somebody would notice how far it is.
+    /// True if a client watches the progress.
     pub(crate) watched: bool,
 }
 
 impl Followed {
-    /// What is to be told of what it asks.
+    /// Returns the questions to report.
     fn questions(&mut self, held: &[Content], is_first: bool, now: Instant) -> Vec<Question> {
         let mut questions = self.asks.questions(held);
         let from = if is_first { now } else { now + SOON };
@@ -137,10 +136,10 @@ impl Followed {
     }
 }
 
-/// Follows running executions, as far as the calls for it reach.
+/// Followed executions, and the limit of calls for their progress.
 pub(crate) struct Watch {
     calls: Mutex<Bucket>,
-    /// How its steps can ask.
+    /// Configured ways in which steps can ask.
     ways: Ways,
     lists: Arc<Lists>,
     followed: Mutex<HashMap<String, Followed>>,
@@ -153,10 +152,12 @@ impl Watch {
         Self { calls: Mutex::new(bucket), ways, lists, followed: Mutex::default() }
     }
 
-    /// The observation of a running execution with what is known of how far it is, and what it asks. How far it is is
-    /// looked up if somebody watches, that is due, and a call for it is left; that this fails is no failure of the look.
-    /// What it asks must be known, whoever watches: a look that leaves out a question says that it is asked no longer, and one
-    /// whose token went to another server is seen in the history alone.
+    /// Adds the progress and the questions to the observation of a running execution.
+    ///
+    /// For progress, the history is read if a client watches, a read is due, and a call is left. A failure of
+    /// that read does not fail the poll. Questions must be known even if no client watches: an observation
+    /// without a question means that it is no longer asked. A question whose token went to another server
+    /// appears only in the history.
     pub(crate) async fn tell(
         &self,
         api: &Api,
@@ -170,7 +171,7 @@ impl Watch {
         let rests = |pause: Duration| followed.looked.is_some_and(|looked| now - looked < pause);
         let asking = !self.ways.are_closed();
         let must = asking && (!followed.is_read || (followed.asks.are_open() && !rests(QUICKEST)));
-        // What was asked before this server began is told at once: it may have been told before.
+        // A question from before this server started is reported at once: it may have been reported before.
         let is_first = followed.looked.is_none() && !look.is_new;
         let may = (look.watched || asking) && !rests(QUICKEST.max(age / 10));
         if must || (may && self.calls.lock().take(now).is_ok()) {
@@ -187,7 +188,7 @@ impl Watch {
         Ok(seen)
     }
 
-    /// What an execution asks, as it is now.
+    /// Reads the history, and returns the current questions of an execution.
     pub(crate) async fn asks(&self, api: &Api, machines: &Machines, arn: &ExecutionArn<'_>) -> Answer<Asks> {
         let mut followed = self.known(arn.as_str(), Instant::now());
         self.read(api, machines, arn, &mut followed).await?;
@@ -196,7 +197,7 @@ impl Watch {
         Ok(asks)
     }
 
-    /// Reads what happened since.
+    /// Reads and applies the new events.
     async fn read(
         &self,
         api: &Api,
@@ -213,14 +214,15 @@ impl Watch {
             followed.printed += log::length(event);
         }
         if !whole {
-            // Some of what would have been counted was not read.
+            // Some events that count were not read.
             followed.steps.items = None;
         }
         followed.is_read = true;
         Ok(())
     }
 
-    /// Has an execution looked at anew, and its history read at the next look, if it is followed here.
+    /// Records a hint. The execution is described again, and its history is read at the next poll if it is
+    /// followed here.
     pub(crate) fn has_news(&self, arn: &str) {
         self.lists.stir(arn, Instant::now());
         if let Some(followed) = self.followed.lock().get_mut(arn) {
@@ -229,7 +231,7 @@ impl Watch {
         }
     }
 
-    /// For which part of the time that an execution is known here its history was not read.
+    /// Returns for what fraction of its time as a followed execution its history was not read.
     pub(crate) fn urgency(&self, arn: &str, now: Instant) -> f64 {
         let followed = self.followed.lock();
         let Some(it) = followed.get(arn) else { return f64::INFINITY };
@@ -238,20 +240,20 @@ impl Watch {
         unread / now.saturating_duration_since(first).as_secs_f64().max(1.0)
     }
 
-    /// True if the execution was looked at here.
+    /// Returns true if the execution was polled here.
     pub(crate) fn follows(&self, arn: &str) -> bool {
         self.followed.lock().contains_key(arn)
     }
 
     fn keep(&self, arn: &str, it: Followed) {
-        // What was heard while its history was read may not be in there.
+        // Hints that arrived during the read may not be in the history that was read.
         let mut followed = self.followed.lock();
         let is_read = followed.get(arn).is_none_or(|before| before.news == it.news) && it.is_read;
         let news = followed.get(arn).map_or(it.news, |before| before.news);
         followed.insert(arn.to_owned(), Followed { is_read, news, ..it });
     }
 
-    /// Forgets an execution that has ended.
+    /// Removes an execution that has ended.
     pub(crate) fn forget(&self, arn: &str) {
         self.followed.lock().remove(arn);
     }
@@ -299,8 +301,9 @@ mod tests {
         Some(Progress { done, total })
     }
 
+    /// Without choices, progress is the number of the step and the total.
     #[test]
-    fn a_way_is_told_by_its_steps() {
+    fn linear_progress_counts_steps() {
         let way = json!({"StartAt": "a", "States": {
             "a": {"Type": "Pass", "Next": "b"}, "b": {"Type": "Wait", "Next": "c"}, "c": {"Type": "Pass", "End": true},
         }});
@@ -318,8 +321,9 @@ mod tests {
         assert_eq!(done, progress(1.0, Some(3.0)));
     }
 
+    /// After the first poll, a new question waits briefly for its token. A reported question stays.
     #[test]
-    fn a_question_waits_a_moment_for_its_token_and_is_told_on_once_it_was() {
+    fn question_waits_briefly_for_token() {
         let (asked, ways) =
             (json!({"message": "Well?"}), Ways { activities: vec!["a".to_owned()], queue: None });
         let content = Content::of(&asked).unwrap();
@@ -346,8 +350,9 @@ mod tests {
         assert_eq!(elsewhere.questions(&[], false, now + SOON).len(), 1, "another server has the token");
     }
 
+    /// With a choice or without a definition, progress counts states and has no total.
     #[test]
-    fn where_choices_are_made_states_are_counted() {
+    fn branching_progress_counts_states() {
         let choice = json!({"StartAt": "a", "States": {"a": {"Type": "Choice", "Default": "b"}, "b": {"Type": "Pass", "Next": "a"}}});
         let events =
             [("ChoiceStateEntered", "a", 0), ("ChoiceStateExited", "a", 0), ("PassStateEntered", "b", 0)];
@@ -358,8 +363,9 @@ mod tests {
         assert!(message.is_some_and(|message| message.starts_with("b, since")), "without a definition");
     }
 
+    /// A map reports how many items are done, and a parallel state how many branches.
     #[test]
-    fn maps_and_branches_are_told_as_counts() {
+    fn maps_and_branches_report_counts() {
         let map = json!({"StartAt": "m", "States": {"m": {"Type": "Map", "End": true}}});
         let events = [
             ("MapStateEntered", "m", 0),

@@ -1,5 +1,5 @@
-//! A look at many executions of one state machine: a list of those that run answers for most of them, for a while, and only
-//! those that it does not answer for are looked at one by one.
+//! Poll of many executions of one state machine. A cached list of the running ones answers for most of them.
+//! Only the others are described one by one.
 
 use futures_util::stream::{self, StreamExt};
 use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobState, Observation, Result, Subject};
@@ -11,10 +11,10 @@ use crate::history::timestamp;
 use crate::lists::{Known, Running};
 use crate::skew;
 
-/// How many executions are looked at at a time.
+/// Number of executions polled concurrently.
 const AT_A_TIME: usize = 16;
 
-/// What is known of those that run, and if it could not be listed, why.
+/// Known running executions, and the error if they could not be listed.
 struct Listed {
     running: Running,
     trouble: Option<Error>,
@@ -24,7 +24,7 @@ impl StepFunctions {
     pub(crate) async fn sweep(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         let began = Instant::now();
         let listed = self.list(group, jobs, began).await;
-        // Who is watched and has waited longest to have its history read has the first of the calls that there are for it.
+        // The limited history reads go first to watched executions, and among those to the most urgent.
         let mut order: Vec<usize> = (0..jobs.len()).collect();
         let urgency = |at: &usize| {
             let arn = ExecutionArn::parse(&jobs[*at].handle);
@@ -50,7 +50,7 @@ impl StepFunctions {
             }
             None => match &listed.trouble {
                 Some(trouble) => Err(again(trouble)),
-                // Whoever asked gives up on all the answers if the last comes too late.
+                // The caller discards all results if the last one is too late.
                 None if began.elapsed() > self.call_timeout / 2 => Err(Error::unavailable(
                     "Step Functions answers slowly, so this execution was not looked at",
                 )),
@@ -59,7 +59,7 @@ impl StepFunctions {
         }
     }
 
-    /// Those of the executions that run, as far as lists are cheaper than single looks.
+    /// Returns the running executions, as far as lists are cheaper than single calls.
     async fn list(&self, group: &GroupKey, jobs: &[Subject], now: Instant) -> Listed {
         let arns =
             jobs.iter().filter_map(|job| ExecutionArn::parse(&job.handle)).filter(|arn| !arn.is_express());
@@ -73,7 +73,7 @@ impl StepFunctions {
                     running = new.clone();
                     self.lists.keep(group.as_str(), now, new);
                 }
-                // What cannot be listed can still be looked at one by one.
+                // Executions that cannot be listed can still be described one by one.
                 Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Config) => {}
                 Err(error) => trouble = Some(error),
             },
@@ -85,7 +85,8 @@ impl StepFunctions {
     async fn list_anew(&self, group: &GroupKey, mut wanted: Vec<String>) -> Result<Running> {
         let (mut running, mut page) = (Running::new(), None);
         for pages in 1.. {
-            // Each page must be able to answer for more than it costs.
+            // Page n is requested only while more than n executions are wanted, so that each page replaces
+            // more calls than it costs.
             if wanted.len() <= pages {
                 break;
             }
@@ -106,7 +107,7 @@ impl StepFunctions {
     }
 }
 
-/// The same error once more.
+/// Returns a copy of an error.
 fn again(error: &Error) -> Error {
     Error::new(error.kind(), error.to_string())
 }

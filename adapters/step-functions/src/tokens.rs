@@ -1,5 +1,6 @@
-//! The tokens under which steps wait for an answer. They are kept in memory alone and shown to nobody: whoever has one
-//! can answer in a user's name. A server that begins anew gets each again, from the queue or from Step Functions.
+//! Tokens of steps that wait for an answer. They stay in memory and must never be shown: a token allows its
+//! owner to answer in a user's name. A restarted server receives each token again, from the queue or from
+//! Step Functions.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,10 +10,10 @@ use tokio::time::Instant;
 
 use crate::content::Content;
 
-/// How many are kept at most; those that came first are dropped.
+/// Maximum number of tokens. Beyond it, all tokens of the execution with the oldest token are dropped.
 const MOST: usize = 20_000;
 
-/// A token. It is never shown.
+/// Token. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(String);
 
@@ -21,7 +22,7 @@ impl Token {
         Self(token.into())
     }
 
-    /// For the call that hands it over.
+    /// Returns the token, for the call that sends it.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
@@ -33,28 +34,28 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A message of the queue, so that it can be deleted.
+/// Receipt of a queue message, with which the message can be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Receipt(pub(crate) String);
 
-/// A token, with what is asked under it.
+/// Token, with the question that waits for an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    /// Of the execution.
+    /// ARN of the execution.
     pub(crate) arn: String,
     pub(crate) token: Token,
     pub(crate) content: Content,
-    /// The message that it came in, if it came in one.
+    /// Receipt of the message that contained it, if any.
     pub(crate) receipt: Option<Receipt>,
     pub(crate) since: Instant,
 }
 
-/// All that are here.
+/// All known tokens.
 #[derive(Default)]
 pub(crate) struct Tokens(Mutex<HashMap<String, Vec<Held>>>);
 
 impl Tokens {
-    /// Keeps one. True if it was not here before.
+    /// Stores a token. Returns true if it is new.
     pub(crate) fn keep(&self, held: Held) -> bool {
         let mut all = self.0.lock();
         if all.values().map(Vec::len).sum::<usize>() >= MOST {
@@ -74,19 +75,19 @@ impl Tokens {
         }
     }
 
-    /// The newest one under which an execution asks this.
+    /// Returns the newest token with which an execution asks this.
     pub(crate) fn of(&self, arn: &str, digest: &str) -> Option<Held> {
         let all = self.0.lock();
         all.get(arn)?.iter().rev().find(|held| held.content.digest == digest).cloned()
     }
 
-    /// What an execution asks, as it came with tokens; the newest first.
+    /// Returns the questions of an execution that arrived with tokens, newest first.
     pub(crate) fn contents(&self, arn: &str) -> Vec<Content> {
         let all = self.0.lock();
         all.get(arn).into_iter().flatten().rev().map(|held| held.content.clone()).collect()
     }
 
-    /// All of them.
+    /// Returns all tokens.
     pub(crate) fn all(&self) -> Vec<Held> {
         self.0.lock().values().flatten().cloned().collect()
     }
@@ -101,7 +102,7 @@ impl Tokens {
         }
     }
 
-    /// Drops those of an execution that has ended.
+    /// Drops the tokens of an execution that has ended.
     pub(crate) fn forget(&self, arn: &str) {
         self.0.lock().remove(arn);
     }
@@ -118,8 +119,9 @@ mod tests {
         Held { arn: arn.to_owned(), token: Token::new(token), content, receipt, since: Instant::now() }
     }
 
+    /// A task token is stored once, and its debug output does not show it.
     #[test]
-    fn a_token_is_kept_once_and_never_shown() {
+    fn token_is_stored_once_and_redacted() {
         let tokens = Tokens::default();
         let one = held("e", "S3CRET", "Well?");
         assert!(tokens.keep(one.clone()) && !tokens.keep(one.clone()) && tokens.keep(held("e", "t2", "Or?")));
@@ -132,8 +134,9 @@ mod tests {
         assert!(tokens.all().is_empty());
     }
 
+    /// The newest token of a question is used. The oldest tokens are dropped when the store is full.
     #[test]
-    fn the_newest_is_used_and_the_oldest_dropped() {
+    fn newest_token_wins_oldest_is_evicted() {
         let tokens = Tokens::default();
         tokens.keep(held("e", "t1", "Well?"));
         tokens.keep(held("e", "t2", "Well?"));

@@ -1,5 +1,5 @@
-//! Whether the role of `per_caller` can be assumed, and what must be written at AWS so that it can: asked by a session of the
-//! check-up's own, which does nothing.
+//! Check that the role of `per_caller` can be assumed, and the trust policy for it. The check assumes the
+//! role in a session of its own, which does nothing.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::Finding;
@@ -8,10 +8,10 @@ use crate::config::PerCaller;
 use crate::persons::{Persons, Signer};
 use crate::policy::Policy;
 
-/// Who the bridge is, where AWS has not said that.
+/// Placeholder for the bridge's identity if AWS did not return it.
 pub(crate) const UNKNOWN_BRIDGE: &str = "THE ARN OF THE BRIDGE'S OWN USER OR ROLE";
 
-/// What is found, and the session if there is one.
+/// Returns the findings, and the session if the role can be assumed.
 pub(crate) async fn of_role(persons: &Persons) -> (Vec<Finding>, Option<Signer>) {
     let (what, role) = ("per_caller", &persons.wanted.role_arn);
     match persons.doctor().await {
@@ -37,7 +37,7 @@ pub(crate) async fn of_role(persons: &Persons) -> (Vec<Finding>, Option<Signer>)
     }
 }
 
-/// Lets the bridge's own credentials assume the role, for the policy that they need.
+/// Adds the permissions to assume the role to the policy of the bridge's own credentials.
 pub(crate) fn allow(wanted: &PerCaller, policy: &mut Policy) {
     for action in actions(wanted) {
         policy.allow(action, wanted.role_arn.as_str());
@@ -63,13 +63,13 @@ pub(crate) fn trust_policy(bridge: &str, wanted: &PerCaller) -> Value {
     json!({"Version": "2012-10-17", "Statement": [statement]})
 }
 
-/// Who the bridge is, as a trust policy names it.
+/// Returns the bridge's identity as a trust policy names it.
 async fn bridge(persons: &Persons) -> String {
     let said = persons.sts.get_caller_identity().send().await.ok().and_then(|said| said.arn);
     said.map_or_else(|| UNKNOWN_BRIDGE.to_owned(), |arn| lasting(&arn))
 }
 
-/// The role that a session is of; anything else as it is.
+/// Returns the role of a session. Returns any other ARN unchanged.
 fn lasting(arn: &str) -> String {
     let parts: Vec<&str> = arn.split([':', '/']).collect();
     match parts[..] {
@@ -84,8 +84,9 @@ fn lasting(arn: &str) -> String {
 mod tests {
     use super::*;
 
+    /// The trust policy names the role of an assumed session and the actions that the config needs.
     #[test]
-    fn a_trust_policy_names_the_role_behind_a_session() {
+    fn trust_policy_names_role_of_session() {
         let wanted = |more: Value| {
             let mut config = json!({"role_arn": "arn:aws:iam::1:role/people"});
             config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -221,8 +221,9 @@ mod tests {
         assert!(!key.verifies(Algorithm::Es256, message, &signature), "the key is of another kind");
     }
 
+    /// Symmetric, short, malformed and foreign keys are not usable.
     #[test]
-    fn keys_that_are_none_are_not_taken() {
+    fn unsuitable_public_keys_are_ignored() {
         let short = BASE64URL_NOPAD.encode(&[0xff; 128]);
         for (kty, crv, n, x) in [
             ("oct", "", "", "AAAA"),
@@ -238,8 +239,9 @@ mod tests {
         }
     }
 
+    /// `none`, HMAC and encryption algorithms have no name here.
     #[test]
-    fn only_signatures_by_a_private_key_have_a_name_here() {
+    fn only_asymmetric_algorithms_are_known() {
         for name in ["none", "None", "HS256", "HS384", "HS512", "rs256", "ES256K", "RSA-OAEP", ""] {
             assert_eq!(Algorithm::named(name), None, "{name}");
         }

@@ -258,8 +258,9 @@ mod tests {
         reading().of_token(with(more), now())
     }
 
+    /// Owner, name, scopes, groups and expiry are read from the claims of a token.
     #[test]
-    fn a_token_says_who_its_bearer_is() {
+    fn token_claims_become_identity() {
         let bearer = read(&json!({
             "aud": ["other", "api://bridge"], "scope": "read  write", "scp": ["more"], "name": "Ann\u{1b}[1m",
             "groups": ["data", "release"], "exp": NOW as f64 + 0.5,
@@ -275,8 +276,9 @@ mod tests {
         assert_eq!(claims["scope"], "read  write");
     }
 
+    /// A token with a wrong issuer, audience, expiry or `nbf` is refused, with some leeway for clocks.
     #[test]
-    fn refuses_a_token_that_is_not_for_here_and_now() {
+    fn token_for_other_audience_is_refused() {
         for (more, flaw) in [
             (json!({"iss": "https://login.example/"}), Flaw::Issuer),
             (json!({"iss": "HTTPS://login.example"}), Flaw::Issuer),
@@ -332,8 +334,9 @@ mod tests {
         assert!(texts.iter().all(|text| text.starts_with('[')));
     }
 
+    /// Group, tenant and name claims can be JSON pointers or plain names, and scopes can imply others.
     #[test]
-    fn claims_are_found_where_the_config_says() {
+    fn claims_are_read_at_configured_pointers() {
         let reading = Reading {
             groups: Claim::new("/realm_access/roles"),
             tenant: Some(Claim::new("https://example.com/tenant")),
@@ -353,8 +356,9 @@ mod tests {
         assert_eq!(reading.of_token(with(&json!({})), now()), Err(Flaw::Lacks("the tenant")));
     }
 
+    /// The issuer and the expiry may be missing, and so may the audience if the response is for this server.
     #[test]
-    fn an_issuers_word_may_leave_out_what_it_answers_for() {
+    fn introspection_response_may_omit_claims() {
         let word = |more: &Value, for_us| {
             let mut word = with(&json!({"active": true}));
             word.extend(more.as_object().unwrap().clone());

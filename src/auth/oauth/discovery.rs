@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn asks_where_the_protocol_says() {
+    fn discovery_urls_follow_protocol() {
         let addresses =
             |issuer: &str| addresses(&url(issuer)).iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
@@ -98,8 +98,9 @@ mod tests {
         );
     }
 
+    /// Metadata of another issuer is refused, and so are key addresses that are not safe.
     #[test]
-    fn believes_an_issuer_about_itself_only_and_is_not_sent_anywhere() {
+    fn issuer_metadata_must_match_issuer() {
         let believed = |issuer: &str, document: &str| believed(&url(issuer), issuer, document.as_bytes());
         let of = |keys: &str| format!(r#"{{"issuer":"https://login.example","jwks_uri":"{keys}"}}"#);
         assert_eq!(

@@ -133,8 +133,9 @@ fn is_loopback(url: &Url) -> bool {
 mod tests {
     use super::*;
 
+    /// Plain HTTP is only allowed for loopback addresses.
     #[test]
-    fn only_this_machine_is_asked_without_tls() {
+    fn only_local_issuer_may_skip_tls() {
         for (url, safe) in [
             ("https://login.example", true),
             ("http://127.0.0.1:9000/x", true),

@@ -273,8 +273,9 @@ mod tests {
     use super::super::claims::Claim;
     use super::*;
 
+    /// Results expire after their time, and invalid tokens do not evict valid ones.
     #[test]
-    fn words_are_kept_for_a_while_and_never_too_many() {
+    fn introspection_cache_is_bounded() {
         let (mut words, now) = (Words::default(), Instant::now());
         let (minute, later) = (Duration::from_secs(60), now + Duration::from_secs(60));
         let token = |n: usize| <[u8; 32]>::from(Sha256::digest(n.to_string()));
@@ -296,8 +297,9 @@ mod tests {
         assert_eq!(words.of(&token(0), now), Some(Err(Flaw::Inactive)), "the last word counts");
     }
 
+    /// A result is renewed before it expires, by one request at a time.
     #[test]
-    fn a_word_is_renewed_before_it_is_over_and_by_one_at_a_time() {
+    fn introspection_result_is_renewed_early() {
         let (mut words, start) = (Words::default(), Instant::now());
         let token = [7; 32];
         words.good(token, Map::new(), Duration::from_secs(60), start);
@@ -320,8 +322,9 @@ mod tests {
         Examiner::new(asks).unwrap()
     }
 
+    /// A malformed token, or a caller at its limit, does not count as an outage of the issuer.
     #[tokio::test(start_paused = true)]
-    async fn what_is_wrong_with_a_request_is_not_laid_at_the_issuers_door() {
+    async fn bad_token_does_not_blame_issuer() {
         let examiner = examiner();
         let reading = Reading {
             issuer: "https://login.example".to_owned(),
@@ -344,8 +347,9 @@ mod tests {
         drop(all);
     }
 
+    /// All addresses of one IPv6 network count as one, and unused entries are dropped.
     #[test]
-    fn a_network_of_ipv6_has_the_places_of_one_address() {
+    fn ipv6_network_shares_introspection_limit() {
         let examiner = examiner();
         let of = |address: &str| examiner.places_of(Some(address.parse().unwrap()));
         let same = |one: &str, other: &str| Arc::ptr_eq(&of(one), &of(other));

@@ -111,8 +111,9 @@ mod tests {
         KeySet::parse(document.to_string().as_bytes())
     }
 
+    /// Encryption keys and malformed entries of a key set are skipped.
     #[test]
-    fn takes_the_keys_that_sign_and_leaves_the_others() {
+    fn jwks_keeps_only_signing_keys() {
         let key = |more: Value| {
             let mut key = json!({"kty": "OKP", "crv": "Ed25519", "x": X});
             key.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn says_why_there_are_no_keys() {
+    fn key_set_error_names_reason() {
         let many: Vec<Value> = (0..=MOST_KEYS).map(|_| json!({"kty": "OKP"})).collect();
         for (document, why) in [
             (json!([]), "no `keys`"),

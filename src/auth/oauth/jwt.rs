@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_a_token_apart() {
+    fn jwt_is_split_into_parts() {
         let text = token(
             r#"{"alg":"ES256","kid":"../k","typ":"at+JWT","jku":"https://evil.example"}"#,
             r#"{"iss":"i"}"#,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_no_access_token_has() {
+    fn invalid_jwt_headers_are_refused() {
         for (header, claims, expected) in [
             (r#"{"alg":"none"}"#, "{}", Flaw::Algorithm),
             (r#"{"alg":"nOnE"}"#, "{}", Flaw::Algorithm),
@@ -142,8 +142,9 @@ mod tests {
         }
     }
 
+    /// A token that is no JWT is left to the introspection of its issuer.
     #[test]
-    fn leaves_a_token_of_another_kind_to_its_issuer() {
+    fn opaque_token_is_no_jwt() {
         for token in ["opaque", "a.b", "a.b.c", "..", "", "W10.e30.AA"] {
             assert!(Jwt::parse(token.as_bytes()).is_none(), "{token}");
         }

@@ -246,8 +246,9 @@ mod tests {
 
     use super::*;
 
+    /// Keys are refreshed when they are old, and expire when the issuer stays unavailable.
     #[test]
-    fn keys_are_renewed_when_they_are_old_and_end_when_the_issuer_stays_away() {
+    fn signing_keys_are_refreshed_and_expire() {
         let start = Instant::now();
         let mut kept = Kept::default();
         assert!(kept.is_due(start) && kept.may_fetch(start) && kept.usable(start).is_none());
@@ -297,8 +298,9 @@ mod tests {
         }
     }
 
+    /// A token is never checked with older keys than those that the issuer publishes now.
     #[tokio::test]
-    async fn a_token_is_checked_by_no_old_keys_while_the_issuer_shows_others() {
+    async fn withdrawn_key_is_refused_after_refresh() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let keys = Url::parse(&format!("http://{}/keys", listener.local_addr().unwrap())).unwrap();
         let (issuer, way) = ("https://login.example".to_owned(), Way::default());

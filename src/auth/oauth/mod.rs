@@ -265,8 +265,9 @@ mod tests {
     use crate::clock::System;
     use crate::tasks::task::Owner;
 
+    /// A principal is admitted for at most `HOLDS`, whatever expiry a token has.
     #[test]
-    fn nobody_is_let_in_for_longer_than_a_while_whatever_end_a_token_names() {
+    fn admission_time_is_capped() {
         let resource = Resource::new("https://bridge.example/mcp", None, Vec::new()).unwrap();
         let oauth = OAuth::new(resource, Vec::new(), [], System::clock()).unwrap();
         let now = oauth.now();

@@ -74,8 +74,9 @@ impl Resource {
 mod tests {
     use super::*;
 
+    /// The metadata is at the path of RFC 9728, with and without a proxy that strips the prefix.
     #[test]
-    fn the_metadata_stands_where_clients_look_for_it() {
+    fn resource_metadata_is_at_wellknown_path() {
         for (id, url) in [
             ("https://bridge.example/mcp", "https://bridge.example/.well-known/oauth-protected-resource/mcp"),
             ("https://bridge.example", "https://bridge.example/.well-known/oauth-protected-resource"),
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_a_client_needs() {
+    fn resource_metadata_names_issuers() {
         let resource =
             Resource::new("https://b.example/mcp", Some("Bridge".to_owned()), vec!["run".to_owned()]);
         assert_eq!(
@@ -110,8 +111,9 @@ mod tests {
         );
     }
 
+    /// A resource id needs HTTPS, and no query, fragment or user.
     #[test]
-    fn an_address_that_nobody_could_use_is_refused() {
+    fn unusable_resource_id_is_refused() {
         for id in [
             "bridge.example",
             "http://bridge.example/mcp",

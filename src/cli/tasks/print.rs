@@ -257,14 +257,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_said_as_people_do() {
+    fn durations_print_in_one_unit() {
         let said = |ms| span(Duration::from_millis(ms));
         let all = [0, 340, 1_000, 119_000, 120_000, 7_199_000, 7_200_000, 172_800_000].map(said);
         assert_eq!(all, ["0ms", "340ms", "1s", "119s", "2m", "119m", "2h", "2d"]);
     }
 
+    /// Escape sequences are removed from names, and long names are cut.
     #[test]
-    fn long_names_are_cut_and_nothing_commands_a_terminal() {
+    fn long_names_are_cut_for_terminal() {
         assert_eq!(cut("deploy\u{1b}[2J"), "deploy [2J");
         assert_eq!(cut(&"ä".repeat(33)).chars().count(), WIDEST);
         assert_eq!(cut(&"ä".repeat(32)), "ä".repeat(32));

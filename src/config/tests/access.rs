@@ -17,8 +17,9 @@ fn groups(names: &[&str]) -> Who {
     Who { groups: names.iter().map(|name| (*name).to_owned()).collect(), ..Who::default() }
 }
 
+/// A tool's rules replace those of `[access]`, verb by verb.
 #[test]
-fn a_tool_says_who_may_do_what_and_the_rest_is_as_the_table_says() {
+fn tool_access_overrides_default_access() {
     let text = with(
         "access.answer = { groups = [\"release\"], not_caller = true }\n\
          [tools.other]\nbackend = \"here\"\ntarget = {}\n\
@@ -44,7 +45,7 @@ fn a_tool_says_who_may_do_what_and_the_rest_is_as_the_table_says() {
 }
 
 #[test]
-fn what_nobody_could_meet_is_refused() {
+fn unsatisfiable_access_rule_is_refused() {
     for (rule, expected) in [
         (
             "call = {}",
@@ -104,16 +105,18 @@ fn what_nobody_could_meet_is_refused() {
     }
 }
 
+/// A `not_caller` rule that only the caller could meet is refused.
 #[test]
-fn four_eyes_take_two_who_could_be_met() {
+fn not_caller_rule_needs_two_principals() {
     let rule = "access.answer = { principals = [\"ann\"], not_caller = true }";
     assert!(read(&with(rule)).is_ok(), "ann answers what bob's tasks ask");
     let alone = with(rule).replace("principal = \"bob\"", "principal = \"ann\"");
     assert!(words(&alone).contains("nobody could answer what another one's task asks"), "{}", words(&alone));
 }
 
+/// Without auth, a rule about groups, scopes or other callers is refused.
 #[test]
-fn without_auth_no_rule_about_people_can_be_met() {
+fn person_rules_need_auth() {
     for rule in [
         "call = { groups = [\"release\"] }",
         "see = { scopes = [\"x\"] }",
@@ -125,8 +128,9 @@ fn without_auth_no_rule_about_people_can_be_met() {
     assert!(read("[access]\ncall = { everybody = true }\n").is_ok());
 }
 
+/// Access rules for discovered tools are checked in the backend's `discover` table.
 #[test]
-fn the_rules_for_what_a_backend_offers_are_read_where_they_stand() {
+fn discover_access_error_names_table() {
     let text = format!(
         "{KEYS}[backends.here]\nkind = \"sim\"\n[backends.here.discover]\naccess.call = {{ groups = [\"data\"] }}\n"
     );

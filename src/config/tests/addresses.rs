@@ -2,8 +2,9 @@
 
 use super::*;
 
+/// This applies to the issuer, its keys and its introspection endpoint.
 #[test]
-fn an_issuer_is_asked_over_tls_or_on_this_machine_and_nowhere_else() {
+fn issuer_url_requires_tls_or_loopback() {
     let told = |field: &str, address: &str| {
         let issuer = if field == "issuer" { address } else { "https://login.example" };
         let more = match field {
@@ -42,8 +43,9 @@ fn an_issuer_is_asked_over_tls_or_on_this_machine_and_nowhere_else() {
     }
 }
 
+/// Events may use plain HTTP only to this machine; spans may use it to any host.
 #[test]
-fn events_and_spans_are_sent_by_http_alone_and_events_openly_to_this_machine_only() {
+fn webhook_url_requires_tls_or_loopback() {
     let event = |address: &str| {
         let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
         read(&format!("[[notify]]\nurl = \"{address}\"\nsecret = \"{secret}\"\n")).is_ok()

@@ -7,8 +7,9 @@ fn told(mode: &str, rules: &str) -> String {
     words(&format!("[auth]\nmode = \"{mode}\"\n[[auth.certificates]]\n{rules}"))
 }
 
+/// Rules for certificates need `client_ca`, and a wrong certificate file is reported too.
 #[test]
-fn certificates_that_say_who_somebody_is_need_an_authority() {
+fn certificate_rules_need_client_ca() {
     let rule = "principal = \"ann\"\ncommon_name = \"Ann\"\n";
     assert_eq!(
         told("certificates", rule),

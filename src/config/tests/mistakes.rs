@@ -203,8 +203,9 @@ fn mistakes_in_parameters() {
     );
 }
 
+/// Only known parameters are asked for, once each, and secrets must not be in headers.
 #[test]
-fn what_is_asked_and_what_stands_in_headers_is_checked() {
+fn asked_and_header_parameters_are_checked() {
     let parameters = "[tools.t.parameters]\n\
         a = { type = \"string\" }\n\
         secret = { type = \"string\", sensitive = true }\n\

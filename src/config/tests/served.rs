@@ -85,8 +85,9 @@ fn mistakes_in_resources() {
     );
 }
 
+/// `same_as` takes the values of a parameter that lists them and is not sensitive.
 #[test]
-fn values_are_taken_from_parameters_that_list_them() {
+fn placeholder_values_come_from_parameter() {
     let same_as = |parameter: &str, place: &str| {
         read(&format!(
             "[backends.here]\nkind = \"sim\"\n[tools.t]\nbackend = \"here\"\ntarget = {{}}\n[tools.t.parameters]\n\

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_is_wanted() {
+    fn companion_arguments_are_read() {
         let order = Order::read(Companion::Wait, &json!({"task_id": "x", "seconds": 1.5}));
         let wait = WaitOrder { id: TaskId::from_wire("x"), patience: Some(Duration::from_millis(1500)) };
         assert_eq!(order, Ok(Order::Wait(wait)));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_names_the_argument() {
+    fn companion_argument_error_names_argument() {
         for (companion, arguments, named) in [
             (Companion::Wait, json!({}), "`task_id` is missing"),
             (Companion::Cancel, json!({"task_id": 5}), "`task_id` is 5"),

@@ -71,8 +71,9 @@ mod tests {
         refused(&request, &limits, false).map(|response| response.status().as_u16())
     }
 
+    /// A URI that is too long gets 414, and a missing or repeated `Host` gets 400.
     #[test]
-    fn a_request_has_one_host_and_a_short_address() {
+    fn request_needs_one_host_short_uri() {
         let at = |uri: &str| Request::get(uri).header("host", "a");
         assert_eq!(status(at("/mcp").body(()).unwrap()), None);
         assert_eq!(status(at("/mcp?0123456789012345").body(()).unwrap()), Some(414));

@@ -67,8 +67,9 @@ mod tests {
         proxies.origin(peer.parse().unwrap(), &headers).to_string()
     }
 
+    /// Only addresses that configured proxies appended are used.
     #[test]
-    fn only_what_proxies_of_the_config_say_is_believed() {
+    fn forwarded_header_needs_trusted_proxy() {
         let ours = ["10.0.0.0/8", "fd00::/8"];
         for (peer, headers, expected) in [
             ("10.0.0.1", &["203.0.113.7"][..], "203.0.113.7"),
@@ -90,8 +91,9 @@ mod tests {
         assert_eq!(origin(&[], "10.0.0.1", &["203.0.113.7"]), "10.0.0.1");
     }
 
+    /// A header of endless proxies is followed for a bounded number of entries.
     #[test]
-    fn a_header_without_end_is_followed_no_further_than_proxies_go() {
+    fn long_forwarded_header_is_cut() {
         let endless = vec!["10.0.0.2"; 100_000].join(",");
         assert_eq!(origin(&["10.0.0.0/8"], "10.0.0.1", &[&format!("203.0.113.7,{endless}")]), "10.0.0.2");
     }

@@ -181,8 +181,9 @@ mod tests {
 
     use super::*;
 
+    /// An empty event makes no chunk, since an empty chunk would end the body.
     #[test]
-    fn a_chunk_says_how_long_it_is() {
+    fn chunk_begins_with_its_length() {
         assert_eq!(chunk(&Bytes::from_static(b": still here\n\n")), b"e\r\n: still here\n\n\r\n");
         assert_eq!(chunk(&Bytes::new()), b"");
     }
@@ -195,8 +196,9 @@ mod tests {
         axum::body::to_bytes(response.into_body(), 10).await.unwrap()
     }
 
+    /// A detached stream gets its connection only after the head was written.
     #[tokio::test]
-    async fn a_connection_is_taken_once_its_head_is_out() {
+    async fn connection_detaches_after_response_head() {
         let takeover = Takeover::default();
         let response = takeover.of(Version::HTTP_11, offer(Response::default(), events()));
         assert_eq!(response.headers()[header::CONNECTION], "close");
@@ -206,8 +208,9 @@ mod tests {
         assert!(takeover.take().is_none(), "it was taken");
     }
 
+    /// HTTP/1.0 clients and responses without a stream stay with the HTTP library.
     #[tokio::test]
-    async fn a_client_without_chunks_and_a_response_that_does_not_last_are_left_to_the_library() {
+    async fn short_responses_are_not_detached() {
         let takeover = Takeover::default();
         let older = takeover.of(Version::HTTP_10, offer(Response::default(), events()));
         let short = takeover.of(Version::HTTP_11, Response::new(Body::from("short")));
@@ -216,8 +219,9 @@ mod tests {
         assert_eq!((text(older).await, text(short).await), ("ab".into(), "short".into()));
     }
 
+    /// A detached stream ends when its events end or when its client disconnects.
     #[tokio::test]
-    async fn a_stream_ends_with_its_events_or_with_its_client() {
+    async fn detached_stream_ends_with_client() {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let connected = async || {
@@ -234,8 +238,9 @@ mod tests {
         pour(socket, stream::pending().boxed()).await.unwrap();
     }
 
+    /// A body whose connection was not detached sends the events itself.
     #[tokio::test]
-    async fn a_body_that_nobody_took_over_has_the_events() {
+    async fn attached_body_still_has_events() {
         assert_eq!(text(offer(Response::default(), events())).await, "ab");
     }
 }

@@ -347,8 +347,9 @@ mod tests {
         }
     }
 
+    /// A body is refused if its rate is too low, or if it takes longer than the limit.
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_drips_is_given_up_by_its_rate_and_at_last_by_its_time() {
+    async fn slow_request_body_times_out() {
         let limits =
             ConnectionLimits { body_within: Duration::from_secs(60), body_rate: 10, ..Default::default() };
         let (took, read) = reads(Duration::from_secs(1), &limits).await;
@@ -384,8 +385,9 @@ mod tests {
         }
     }
 
+    /// A client that reads nothing, or too slowly over time, is disconnected.
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_for_too_long_or_too_little_is_given_up() {
+    async fn slow_reader_times_out() {
         let patience = Duration::from_secs(5);
         let limits = ConnectionLimits { stalled_for: patience, answer_rate: 100, ..Default::default() };
         let (near, far) = tokio::io::duplex(16);
@@ -405,8 +407,9 @@ mod tests {
         assert!(takes(Duration::from_secs(4), 32, &limits).await.1);
     }
 
+    /// A client that has read everything is not measured until the next write.
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_has_taken_all_owes_nothing_for_what_comes_later() {
+    async fn idle_time_is_no_write_stall() {
         let limits = ConnectionLimits { stalled_for: Duration::from_secs(5), ..Default::default() };
         let (near, mut far) = tokio::io::duplex(16);
         let mut patient = Patient::new(near, &limits, Heads::begin(&IdleConnections::default()));
@@ -424,8 +427,9 @@ mod tests {
         }
     }
 
+    /// A detached stream ends if its client reads nothing.
     #[tokio::test(start_paused = true)]
-    async fn a_stream_that_lasts_ends_for_a_client_that_takes_nothing() {
+    async fn detached_stream_stalls_with_client() {
         let (near, _far) = tokio::io::duplex(16);
         let limits = ConnectionLimits { stalled_for: Duration::from_secs(5), ..Default::default() };
         let patient = Patient::new(near, &limits, Heads::begin(&IdleConnections::default()));
@@ -434,8 +438,9 @@ mod tests {
         assert_eq!(poured.expect("it ends").unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 
+    /// No header timeout runs while a request is in progress.
     #[tokio::test(start_paused = true)]
-    async fn a_head_is_awaited_from_its_first_byte_on_and_not_while_a_request_is_in_hand() {
+    async fn header_timeout_starts_at_first_byte() {
         let heads = Heads::begin(&IdleConnections::default());
         let begun = Instant::now();
         assert_eq!(heads.since(), Some(begun), "the first head has to come");

@@ -216,8 +216,9 @@ mod tests {
         ((1..=heads).filter(|_| findings.next_has_bare_lf()).collect(), findings.is_last())
     }
 
+    /// Line endings without CR are found in the head that has them, however the bytes are split.
     #[test]
-    fn bare_lf_is_found_in_its_head() {
+    fn bare_lf_is_found_in_head() {
         let good = "\r\nPOST / HTTP/1.1\r\nHost: a\r\ncontent-LENGTH:  3 \r\n\r\n\n\nx";
         let bad = "GET / HTTP/1.1\nHost: a\r\n\r\n";
         for (bytes, heads, expected) in [
@@ -236,8 +237,9 @@ mod tests {
         }
     }
 
+    /// A head with an ambiguous length, or of large size, is the last one that is scanned.
     #[test]
-    fn unclear_body_or_large_head_is_last() {
+    fn unclear_body_ends_scanning() {
         for head in [
             "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n".to_owned(),
             "Content-Length: x\r\n".to_owned(),

@@ -137,7 +137,7 @@ mod tests {
 
     /// A connection that is dropped while it waits takes no turn from others.
     #[tokio::test]
-    async fn dropped_connection_blocks_nobody() {
+    async fn dropped_connection_blocks_no_others() {
         let scheduler = ConnectionScheduler::default();
         let (mut gone, mut stays) = (scheduler.join(), scheduler.join());
         let waits = poll_fn(|context| Poll::Ready(gone.poll_turn(context).is_pending())).await;

@@ -86,8 +86,9 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// IPv4-mapped addresses count as IPv4, and closed connections no longer count.
     #[test]
-    fn an_address_has_so_many_seats_and_gets_them_back() {
+    fn connection_limit_per_address_is_returned() {
         let seats = Seats::default();
         let each = PerAddress::Each(2);
         let taken = [seats.take(ip("127.0.0.1"), each), seats.take(ip("127.0.0.1"), each)];
@@ -100,8 +101,9 @@ mod tests {
         assert!(seats.0.lock().taken.is_empty(), "nothing is kept of who has gone");
     }
 
+    /// Loopback addresses count only where the limit applies to every address.
     #[test]
-    fn a_network_is_one_address_and_this_machine_is_counted_only_where_all_are() {
+    fn ipv6_network_shares_connection_limit() {
         let seats = Seats::default();
         let others = PerAddress::Others(1);
         let _one = seats.take(ip("2001:db8:0:1::1"), others).unwrap();

@@ -50,8 +50,9 @@ mod tests {
     use super::*;
     use crate::tasks::task::Owner;
 
+    /// Callers without an identity are limited by address, and owners wherever they are.
     #[test]
-    fn each_owner_has_so_much_and_strangers_by_where_they_are() {
+    fn in_flight_limit_is_per_owner() {
         let shares = Shares::default();
         let ann = Principal { owner: Owner::new("ann"), ..Principal::single_user() };
         let bob = Principal { owner: Owner::new("bob"), ..ann.clone() };

@@ -235,15 +235,17 @@ fn verifier(
 mod tests {
     use super::*;
 
+    /// The reply to a client without TLS declares the length of its body.
     #[test]
-    fn what_is_said_to_one_without_tls_is_as_long_as_it_says() {
+    fn plain_http_reply_has_correct_length() {
         let text = std::str::from_utf8(PLAIN).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{}", body.len());
     }
 
+    /// The error names the certificate or key that cannot be used.
     #[test]
-    fn what_cannot_be_used_is_named_and_no_key_is_repeated() {
+    fn tls_error_hides_private_key() {
         let key = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n";
         assert!(matches!(Tls::new(b"", key.as_bytes(), None), Err(TlsError::NoCertificate)));
         let broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";

@@ -111,8 +111,10 @@ mod tests {
     }
 
     proptest! {
+        /// A message that is accepted has at most the allowed depth and elements; one with half of them
+        /// always is.
         #[test]
-        fn what_is_let_pass_has_no_more_than_it_may(value in any_value(), most in 0usize..12) {
+        fn parsed_message_is_within_bounds(value in any_value(), most in 0usize..12) {
             let text = value.to_string();
             let let_pass = |bounds: Bounds| bounds.check(text.as_bytes()).is_ok();
             prop_assert_eq!(let_pass(Bounds { depth: most, ..Bounds::default() }), depth(&value) <= most);
@@ -125,8 +127,9 @@ mod tests {
         }
     }
 
+    /// Depth and elements are counted without a parser.
     #[test]
-    fn what_is_no_json_is_counted_all_the_same() {
+    fn invalid_json_is_bounded_too() {
         let bounds = Bounds { depth: 3, elements: 5 };
         for (text, expected) in [
             ("", Ok(())),

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_three_kinds() {
+    fn message_kinds_are_parsed() {
         assert_eq!(
             parse(br#" {"jsonrpc":"2.0","id":"a\n1","method":"ping","extra":[1]} "#, Bounds::default()),
             Ok(Message::Request(Request {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn parse_error_names_problem() {
         let none = None;
         let one = Some(Id::Integer(1));
         for (text, id, code, says) in [
@@ -270,8 +270,9 @@ mod tests {
         assert_eq!(code, PARSE_ERROR, "{message}");
     }
 
+    /// The number of members and items is checked before any is allocated.
     #[test]
-    fn refuses_many_parts_before_it_makes_them() {
+    fn oversized_message_refused_before_parsing() {
         let bounds = Bounds { elements: 1_000, ..Bounds::default() };
         let wide = |items: usize| {
             let list = vec!["[]"; items].join(",");

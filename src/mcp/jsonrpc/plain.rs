@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_the_library_reads() {
+    fn parser_agrees_with_serde_json() {
         for text in [
             "null",
             "[true,false,1,-1,1.5,18446744073709551615,1e300,\"a\\u0000\\\"b\"]",
@@ -100,8 +100,9 @@ mod tests {
         }
     }
 
+    /// Members with names that serde_json treats specially are refused too.
     #[test]
-    fn what_would_say_two_things_is_refused() {
+    fn duplicate_member_is_refused() {
         for text in [r#"{"a":1,"a":1}"#, r#"[{"x":{"a":1,"b":2,"\u0061":3}}]"#] {
             assert!(read(text).unwrap_err().starts_with("a member stands twice"), "{text}");
         }

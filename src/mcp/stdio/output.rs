@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_answer_brings_all() {
+    fn batch_response_waits_for_all() {
         let batch = Batch::of(3);
         assert_eq!((batch.add(Some(b"1".to_vec())), batch.add(None)), (None, None));
         assert_eq!(batch.add(Some(b"2".to_vec())), Some(b"[1,2]".to_vec()));

@@ -175,8 +175,9 @@ mod tests {
         json!({"_meta": {VERSION: "v", CAPABILITIES: capabilities}})
     }
 
+    /// Protocol version, capabilities, extensions and log level come from `_meta`.
     #[test]
-    fn reads_what_a_request_says_of_itself() {
+    fn request_metadata_is_read() {
         let read = about(&meta(json!({
             "elicitation": {"url": {}}, "roots": {}, "extensions": {TASKS_EXTENSION: {}}
         })))

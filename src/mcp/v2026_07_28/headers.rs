@@ -177,8 +177,9 @@ mod tests {
         assert!(held(&[get[0], get[1], ("mcp-name", "y")], "tasks/get", json!({"taskId": "x"})).is_err());
     }
 
+    /// A header that repeats a parameter must have its value.
     #[test]
-    fn headers_that_repeat_parameters_must_agree_with_them() {
+    fn mirrored_headers_must_match_parameters() {
         let schema = json!({"type": "object", "properties": {
             "region": {"type": "string", "x-mcp-header": "Region"},
             "n": {"type": "integer", "x-mcp-header": "N"},

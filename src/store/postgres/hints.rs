@@ -256,8 +256,9 @@ mod tests {
         of_task(id, session.map(str::to_owned).as_ref())
     }
 
+    /// Hints are split over as many messages as they need.
     #[test]
-    fn what_is_told_is_what_is_heard_however_many_messages_it_takes() {
+    fn postgres_hints_round_trip() {
         let mut told = vec![task("t", None), task("u\n\0", Some("s")), Hint::Session("[\"x".to_owned())];
         told.extend((0..1_000).map(|n| task(&format!("task-{n}"), Some("session"))));
         let messages = messages(told.clone());
@@ -266,8 +267,9 @@ mod tests {
         assert_eq!(heard, told);
     }
 
+    /// A message that cannot be parsed may be about any task.
     #[test]
-    fn what_cannot_be_understood_may_be_about_anything() {
+    fn unknown_hint_means_anything() {
         for message in ["", "[null,null]", "something newer", "[1]"] {
             assert_eq!(hints(message), [Hint::Anything], "{message}");
         }
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hints_that_nobody_takes_become_one() {
+    async fn hint_overflow_becomes_anything() {
         let mail = Mail::default();
         (0..=MOST_WAITING).for_each(|n| mail.put(task(&n.to_string(), None)));
         mail.put(task("last", None));

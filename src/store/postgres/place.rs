@@ -222,8 +222,9 @@ mod tests {
         }
     }
 
+    /// TLS is used for every remote host unless `sslmode` or the config turns it off.
     #[test]
-    fn tls_is_used_over_a_wire_unless_it_is_switched_off() {
+    fn postgres_tls_is_default_for_remote() {
         let tls = |url: &str| Place::at(url).unwrap().tls;
         assert!(tls("postgres://me@db.example.com/tasks"));
         assert!(tls("postgres://me@127.0.0.1,db.example.com/tasks"));
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn postgres_url_error_names_problem() {
         for (url, words) in [
             ("host=db user=me", "not the address of a PostgreSQL database"),
             ("postgres:///tasks?user=me", "names no host"),

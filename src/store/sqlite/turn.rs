@@ -63,15 +63,16 @@ mod tests {
         gaps
     }
 
+    /// A writer without pauses yields to other processes at regular intervals.
     #[test]
-    fn whoever_writes_without_a_rest_leaves_gaps() {
+    fn continuous_writer_leaves_gaps() {
         assert_eq!(gaps(Duration::from_micros(300), Duration::from_micros(10)), 4);
         assert_eq!(gaps(Duration::from_millis(40), Duration::ZERO), 4);
         assert_eq!(gaps(Duration::from_millis(300), Duration::ZERO), 3);
     }
 
     #[test]
-    fn whoever_rests_leaves_none() {
+    fn pausing_writer_leaves_no_gaps() {
         assert_eq!(gaps(Duration::from_micros(300), Turn::GAP), 0);
         assert_eq!(gaps(Duration::from_millis(300), Duration::from_millis(20)), 0);
     }

@@ -72,8 +72,9 @@ mod tests {
 
     use super::*;
 
+    /// Names and titles such as `apiKey` are recognized, also in parts, but `tokenizer` is not.
     #[test]
-    fn a_field_that_asks_for_a_secret_is_known_by_its_words() {
+    fn secret_field_is_recognized_by_name() {
         let asks = |name: &str, field: Value| is_asked_by(name, field.as_object().unwrap());
         for name in ["password", "dbPassword", "DB_PASSWORD", "api-key", "apiKey", "API key", "accessToken"] {
             assert!(asks(name, json!({"type": "string"})), "{name}");

@@ -46,8 +46,9 @@ fn every_field() -> Question {
     }))
 }
 
+/// A form with `additionalProperties: false` refuses them.
 #[test]
-fn what_a_form_does_not_ask_for_is_left_out_unless_the_form_minds() {
+fn unknown_answer_fields_are_dropped() {
     let loose = form(json!({"a": {"type": "string"}}));
     assert_eq!(filled(&loose, json!({"a": "x", "b": 1})), Ok(json!({"a": "x"})));
     let strict = Question::form(
@@ -59,15 +60,17 @@ fn what_a_form_does_not_ask_for_is_left_out_unless_the_form_minds() {
     assert_eq!(said, "the form has no field `b`: its fields are `a`");
 }
 
+/// Every field type that MCP allows in a form can be asked for.
 #[test]
-fn every_field_of_mcp_can_be_asked_for() {
+fn every_mcp_form_field_is_accepted() {
     assert_eq!(check(&every_field()), Ok(()));
     assert_eq!(check(&form(json!({}))), Ok(()));
     assert_eq!(check(&asks(Ask::Roots)), Ok(()));
 }
 
+/// Missing and null fields get the default of the form.
 #[test]
-fn what_was_left_out_gets_its_default() {
+fn answer_gets_form_defaults() {
     let defaults = json!({"count": 3, "sure": true, "plain": "b", "titled_several": ["x"]});
     assert_eq!(filled(&every_field(), json!({})), Ok(defaults.clone()));
     assert_eq!(filled(&every_field(), json!({"mail": null, "count": null})), Ok(defaults));
@@ -80,8 +83,9 @@ fn what_was_left_out_gets_its_default() {
     assert_eq!(fit(&every_field(), Answer::Decline), Ok(Answer::Decline));
 }
 
+/// The message names the field and its rule, and never the value.
 #[test]
-fn what_does_not_fit_is_said_in_words_and_never_repeated() {
+fn invalid_answer_error_hides_value() {
     for (content, words) in [
         (json!({"name": "x"}), "`name` (Your name) must have at least 2 characters"),
         (json!({"name": "hunter"}), "`name` (Your name) must have at most 4 characters"),
@@ -108,8 +112,9 @@ fn what_does_not_fit_is_said_in_words_and_never_repeated() {
     assert_eq!(filled(&required, json!({})).unwrap_err(), "`name` (Your name) is missing");
 }
 
+/// The reason names the part of the schema that MCP does not allow.
 #[test]
-fn a_form_that_is_none_is_refused_with_the_reason() {
+fn invalid_form_is_refused() {
     for (schema, words) in [
         (json!(true), "its schema must be an object with \"type\""),
         (json!({"type": "array"}), "its schema must be an object with \"type\""),
@@ -179,8 +184,9 @@ fn a_page_is_safe_to_visit() {
     assert_eq!(filled(&asks(Ask::Url("https://a.example".to_owned())), json!({"x": 1})), Ok(json!({})));
 }
 
+/// Requests and results of sampling with a missing or wrong member are refused.
 #[test]
-fn a_model_is_asked_and_answers_in_the_shapes_of_mcp() {
+fn sampling_question_follows_mcp_shapes() {
     let text = |words: &str| json!({"type": "text", "text": words});
     let request = json!({"messages": [{"role": "user", "content": text("Why?")}], "maxTokens": 100});
     let question = asks(Ask::Sampling(object(request.clone())));

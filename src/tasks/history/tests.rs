@@ -68,8 +68,9 @@ fn outage() -> Fact {
     Fact::LooksFail { kind: "unavailable".to_owned() }
 }
 
+/// Each transition of a task is recorded once, in order and in few bytes.
 #[test]
-fn a_life_is_told_in_its_order() {
+fn history_lists_transitions_in_order() {
     let mut told = Told::new();
     assert!(matches!(told.kept[0].what[..], [Fact::Created { .. }]));
     assert_eq!(told.now_hears(Event::Intended), [Fact::Attempt(1)]);
@@ -124,8 +125,9 @@ fn a_life_is_told_in_its_order() {
     assert!(largest < Some(200), "{largest:?}");
 }
 
+/// The end of a job that outlives its cancelled task is recorded.
 #[test]
-fn a_job_that_outlives_its_task_is_told() {
+fn history_records_job_after_cancel() {
     let mut told = Told::opened();
     assert_eq!(
         told.now_hears(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }),
@@ -134,8 +136,9 @@ fn a_job_that_outlives_its_task_is_told() {
     assert_eq!(told.now_hears(seen(JobState::Gone)), [Fact::JobOver]);
 }
 
+/// A question that the engine no longer asks is recorded as withdrawn.
 #[test]
-fn a_question_that_nobody_needs_to_answer_any_more_is_withdrawn() {
+fn history_records_withdrawn_question() {
     let mut told = Told::opened();
     let mut asks = Observation::new(JobState::Running);
     asks.questions = vec![Question::form("x", "x?", json!({"type": "object", "properties": {}}))];
@@ -143,8 +146,9 @@ fn a_question_that_nobody_needs_to_answer_any_more_is_withdrawn() {
     assert_eq!(told.now_hears(seen(JobState::Running)), [Fact::Withdrawn("q1".to_owned())]);
 }
 
+/// Progress every second for a day is kept in about twenty entries.
 #[test]
-fn progress_every_second_for_a_day_is_kept_in_some_twenty_entries() {
+fn history_thins_out_progress() {
     let mut told = Told::opened();
     for second in 0..86_400 {
         let seen = Observation::new(JobState::Running).with_progress(f64::from(second), None);
@@ -154,8 +158,9 @@ fn progress_every_second_for_a_day_is_kept_in_some_twenty_entries() {
     assert!((15..21).contains(&of_progress), "{of_progress}");
 }
 
+/// A failure that repeats for ever is kept less and less often.
 #[test]
-fn what_fails_for_ever_is_kept_ever_less_often() {
+fn history_thins_out_failures() {
     let mut told = Told::opened();
     told.now_hears(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None });
     let before = told.kept.len();
@@ -165,8 +170,9 @@ fn what_fails_for_ever_is_kept_ever_less_often() {
     assert_eq!(told.kept.len() - before, 8 + 13, "the first eight, 16, 32, ... 65,536");
 }
 
+/// No entries are made where none are kept, or where nothing changed.
 #[test]
-fn nothing_is_made_where_nothing_is_to_be_kept() {
+fn disabled_history_records_nothing() {
     let told = Told::new();
     assert_eq!(scribe(false).born(&told.task), None);
     let after = machine::next(&told.task, Event::Intended, told.now).task;

@@ -60,8 +60,9 @@ mod tests {
         Note::text(n, Level::Info, format!("note {n}"))
     }
 
+    /// A repeated note is ignored, and the oldest notes are dropped.
     #[test]
-    fn each_note_is_kept_once_and_the_newest_stay() {
+    fn notes_are_kept_once_newest_last() {
         let mut task = row_of(&TaskId::from_wire("t"), "s");
         let at = Timestamp::from_millis;
         heard(&mut task, vec![note(5), note(9)], at(1));
@@ -75,8 +76,9 @@ mod tests {
         assert_eq!(task.last_note(), Some(99));
     }
 
+    /// The notes of a row stay below a number of bytes, and the newest one is always kept.
     #[test]
-    fn what_a_row_keeps_is_bounded_in_bytes() {
+    fn notes_of_row_are_bounded() {
         let mut task = row_of(&TaskId::from_wire("t"), "s");
         let text = |n, length| Note::text(n, Level::Info, "ä".repeat(length));
         heard(&mut task, (0..20).map(|n| text(n, 500)).collect(), Timestamp::from_millis(0));

@@ -243,7 +243,7 @@ proptest! {
     /// After any events, in any order, at any time, rows stay valid, final states do not change,
     /// and a result comes once.
     #[test]
-    fn rows_stay_sound_and_final_states_final(
+    fn rows_stay_valid_after_any_events(
         first in rows(),
         history in proptest::collection::vec((events(), 0..400_000u64), 1..40),
     ) {
@@ -271,7 +271,7 @@ proptest! {
 
     /// A fact or a request that arrives twice changes nothing the second time.
     #[test]
-    fn hearing_a_fact_twice_is_harmless(
+    fn duplicate_event_changes_nothing(
         first in rows(),
         history in proptest::collection::vec(events(), 0..20),
         event in events(),
@@ -291,7 +291,7 @@ proptest! {
     /// A driver that follows `todo`, loses replies and crashes, never sends a second start that could run
     /// beside a first. Whatever was sent is known not to have started, or is only searched for.
     #[test]
-    fn no_path_sends_a_second_start_while_a_first_may_have_arrived(
+    fn uncertain_start_is_never_repeated(
         first in rows(),
         moves in proptest::collection::vec((0..10u8, 1..20_000u64, failures()), 1..60),
     ) {

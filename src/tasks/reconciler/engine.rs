@@ -297,7 +297,7 @@ mod tests {
 
     /// A caller that waits for a permit of a hung backend gets one of its successor.
     #[tokio::test]
-    async fn replaced_backend_serves_its_line() {
+    async fn replaced_backend_keeps_its_queue() {
         let named = |backend| BTreeMap::from([("one".to_owned(), backend)]);
         let engines = Engines::new(named(backend()), 1);
         let _held = engines.place("one").await;
@@ -308,8 +308,9 @@ mod tests {
         assert!(engines.is_busy("one"), "it is a place of the new one");
     }
 
+    /// A backend that stays keeps its queue, and a removed one takes no new calls.
     #[tokio::test]
-    async fn a_backend_that_stays_keeps_its_line_and_one_that_is_gone_ends_its_calls() {
+    async fn removed_backend_completes_open_calls() {
         let (kept, gone) = (backend(), backend());
         let both = BTreeMap::from([("kept".to_owned(), Arc::clone(&kept)), ("gone".to_owned(), gone)]);
         let engines = Engines::new(both, 1);

@@ -53,8 +53,9 @@ impl Drop for Hand<'_> {
 mod tests {
     use super::*;
 
+    /// A row that is in progress is not taken a second time.
     #[test]
-    fn a_row_is_in_one_hand_at_a_time() {
+    fn row_has_one_worker() {
         let rows = InHand::default();
         let [one, two] = ["one", "two"].map(TaskId::from_wire);
         let hand = rows.take(&one);
@@ -64,8 +65,9 @@ mod tests {
         assert!(rows.take(&one).is_some());
     }
 
+    /// A waiter gets the row when it is released.
     #[tokio::test]
-    async fn who_waits_for_a_row_gets_it_when_it_is_free() {
+    async fn row_waiter_gets_released_row() {
         let (rows, id) = (InHand::default(), TaskId::from_wire("one"));
         let hand = rows.take(&id);
         let frees = async {

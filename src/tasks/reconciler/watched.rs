@@ -216,8 +216,9 @@ mod tests {
         count
     }
 
+    /// Jobs are polled rarely while hints announce their ends, and often after one was missed.
     #[tokio::test]
-    async fn hints_are_relied_on_until_they_are_missing() {
+    async fn missing_hints_quicken_polling() {
         let now = Instant::now();
         let mut watched = watched(now);
         let wait = |watched: &mut Watched, name: &str| {
@@ -234,8 +235,9 @@ mod tests {
         assert!(wait(&mut watched, "four") >= HINTED, "a hint told of the last end");
     }
 
+    /// A hint that comes before its job is kept, and the number of such hints is bounded.
     #[tokio::test]
-    async fn a_hint_that_comes_before_its_job_is_kept() {
+    async fn early_hint_is_kept_for_job() {
         let now = Instant::now();
         let mut watched = watched(now);
         watched.look_now(hint("early"), now);
@@ -247,8 +249,9 @@ mod tests {
         assert_eq!((watched.early.len(), watched.early_order.len()), (EARLY, EARLY));
     }
 
+    /// A hint that comes during a poll makes another poll due at once.
     #[tokio::test]
-    async fn a_hint_during_a_look_makes_another() {
+    async fn hint_during_poll_repeats_poll() {
         let now = Instant::now();
         let mut watched = watched(now);
         watched.add(opened("a"), now);
@@ -267,8 +270,9 @@ mod tests {
         assert_eq!(watched.next_look(), Some(later));
     }
 
+    /// After another process wrote the row, the digest of the last poll is not used.
     #[tokio::test]
-    async fn what_somebody_else_has_written_is_not_taken_for_known() {
+    async fn foreign_write_invalidates_known_digest() {
         let now = Instant::now();
         let mut watched = watched(now);
         watched.add(opened("a"), now);
@@ -290,8 +294,9 @@ mod tests {
         assert_eq!(look(&mut watched, None), (Some(7), 5));
     }
 
+    /// An older job is watched only while a client asks for it.
     #[tokio::test]
-    async fn a_job_is_watched_when_it_is_new_and_while_somebody_says_so() {
+    async fn job_is_watched_while_new() {
         let now = Instant::now();
         let mut watched = watched(now);
         watched.add(opened("a"), now);
@@ -314,8 +319,9 @@ mod tests {
         assert!(!is_watched(&[], 4 * NEWLY_STARTED));
     }
 
+    /// A log that is followed from during a poll on makes another poll due at once.
     #[tokio::test]
-    async fn a_log_that_is_followed_from_during_a_look_makes_another() {
+    async fn log_follow_during_poll_repeats_poll() {
         let now = Instant::now();
         let mut watched = watched(now);
         watched.add(opened("a"), now);
@@ -376,8 +382,9 @@ mod tests {
         (sweeps, looks)
     }
 
+    /// Many old jobs are polled together, and no other job is polled more often because of them.
     #[tokio::test]
-    async fn many_jobs_that_wait_long_are_looked_at_together_and_no_other_job_is_looked_at_more_often() {
+    async fn old_jobs_share_polls_without_delay() {
         let began = Instant::now();
         let mut agenda = Agenda::new(None, PACE, false, began);
         let age = Duration::from_secs(86_400);

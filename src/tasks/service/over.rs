@@ -74,8 +74,9 @@ fn of(tool: Option<&str>) -> String {
 mod tests {
     use super::*;
 
+    /// The message names the field and the slot of the limit, and not the owner.
     #[test]
-    fn what_is_over_is_named_by_its_field_and_its_slot() {
+    fn limit_error_names_setting() {
         let full = |slot: Option<&str>| Over::Full { tool: "x".to_owned(), slot: slot.map(str::to_owned) };
         for (over, setting, says) in [
             (full(Some("tool:x")), "max_running", "while `tool:x` is taken up"),

@@ -1,4 +1,5 @@
-//! Tools that one may not call: not listed, not found, and nothing else tells of them.
+//! Tests for tools that a caller may not call: they are not listed, not found, and no other method reveals
+//! them.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,7 @@ use super::keys;
 use super::raw::{Answer, Of, Raw};
 use crate::v2025::bench::Server;
 
-/// A tool for a group and one for a scope, and what is tied to the first.
+/// Config with one tool for a group, one for a scope, and offers tied to the first tool.
 const RESTRICTED: &str = r##"
 [tools.release]
 description = "Releases."
@@ -51,8 +52,9 @@ fn call(name: &str) -> Value {
     json!({"name": name, "arguments": {"channel": "stable"}})
 }
 
+/// A tool that a caller may not call is not listed, and a call of it is answered like one of an unknown tool.
 #[tokio::test]
-async fn tools_that_one_may_not_call_are_not_listed_and_not_found() {
+async fn forbidden_tool_is_not_found() {
     let server = server().await;
     for of in BOTH {
         for (name, tools) in
@@ -76,8 +78,9 @@ async fn tools_that_one_may_not_call_are_not_listed_and_not_found() {
     }
 }
 
+/// A caller who lacks only a scope gets a challenge with it. One whom no scope would help gets none.
 #[tokio::test]
-async fn who_lacks_nothing_but_a_scope_is_told_which() {
+async fn missing_scope_is_named() {
     let server = server().await;
     let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
     for of in BOTH {
@@ -93,8 +96,9 @@ async fn who_lacks_nothing_but_a_scope_is_told_which() {
     Raw::of(&server.url, "cid").await.start(Of::Sessions, "spend", json!({})).await;
 }
 
+/// Resources, templates, prompts and completions of a tool do not exist for callers who may not call it.
 #[tokio::test]
-async fn what_is_tied_to_a_tool_is_known_to_those_who_may_call_it() {
+async fn tool_offers_require_call_permission() {
     let server = server().await;
     let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
     let complete = |of: Value| json!({"ref": of, "argument": {"name": "channel", "value": "c"}});

@@ -1,5 +1,5 @@
-//! Every method with every id of another's: the answers equal those for ids that somebody made up, but for the ids and
-//! moments in them.
+//! Tests that call every method with every id of another owner. Each answer equals the answer for a made-up
+//! id, except for the ids and times in it.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation};
@@ -21,7 +21,7 @@ confirm = "Really?"
 input_schema = { type = "object" }
 "#;
 
-/// What is another's, and what somebody made up in its form.
+/// An id of another owner, and a made-up id of the same form.
 struct Two {
     theirs: String,
     made_up: String,
@@ -29,7 +29,7 @@ struct Two {
 
 impl Two {
     fn of(theirs: &str) -> Self {
-        // Every letter is another one, so that the form stays.
+        // Every letter is replaced by another one, so that the form stays the same.
         let turned = |c: char| match c {
             'a' => 'b',
             'b'..='z' => 'a',
@@ -41,10 +41,10 @@ impl Two {
     }
 }
 
-/// An answer without ids and moments.
+/// Returns an answer as text, without ids and times.
 fn plain(answer: Answer, two: &Two) -> String {
     let Answer { status, headers, mut body } = answer;
-    // A task that the request made.
+    // The id of a task that the request created.
     let new = body["result"]["task"]["taskId"].as_str().unwrap_or("-").to_owned();
     blank(&mut body);
     let text = format!("{status} {headers:?} {body}");
@@ -67,7 +67,7 @@ fn blank(value: &mut Value) {
     }
 }
 
-/// Requests with an id of a task in them, in the words of both generations.
+/// Returns requests that contain a task id, for both generations.
 fn about_tasks(id: &str) -> Vec<(Of, &'static str, Value)> {
     let companion = |name: &str, more: Value| {
         let mut arguments = json!({ "task_id": id });
@@ -114,12 +114,14 @@ fn about_tasks(id: &str) -> Vec<(Of, &'static str, Value)> {
     all
 }
 
+/// Every method answers an id of another owner like an id that does not exist, and changes nothing.
 #[tokio::test]
-async fn every_id_of_another_is_like_one_that_was_made_up() {
+async fn foreign_id_looks_made_up() {
     let server = Server::with(&format!("{}{TOOLS}", keys(&[("ann", ""), ("bob", "")]))).await;
     let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
 
-    // One that runs and leaves something, one that asks, one that has ended, and enough for a second page.
+    // One task that runs and leaves an artifact, one that asks, one that has ended, and enough for a second
+    // page.
     let running = ann.start(Of::Alone, "work", json!({})).await;
     let job = server.stage.job(1).await;
     job.leaves("secret.txt", b"secret");
@@ -151,7 +153,7 @@ async fn every_id_of_another_is_like_one_that_was_made_up() {
     }
     assert_eq!(server.stage.starts(), begun, "nothing was started");
 
-    // Cursors of every list that has them for one caller.
+    // Cursors of every list that is paged per caller.
     let lists = [("tasks/list", json!({})), ("resources/list", json!({})), ("tools/list", json!({}))];
     for (method, params) in lists {
         let Some(cursor) = ann.get(Of::Sessions, method, params).await["nextCursor"].as_str().map(Two::of)
@@ -169,7 +171,7 @@ async fn every_id_of_another_is_like_one_that_was_made_up() {
     let made_up = bob.ask(Of::Sessions, "tools/call", listing(&cursor.made_up)).await;
     assert_eq!(plain(theirs, &cursor), plain(made_up, &cursor), "task_list");
 
-    // The session, and what its streams can be taken up by.
+    // The session, and the event ids by which its streams are resumed.
     let session = Two::of(ann.session());
     for method in [reqwest::Method::GET, reqwest::Method::DELETE] {
         let theirs = bob.in_session(&session.theirs).bare(method.clone(), "").await;
@@ -186,7 +188,7 @@ async fn every_id_of_another_is_like_one_that_was_made_up() {
     let made_up = bob.bare(reqwest::Method::GET, &event.made_up).await;
     assert_eq!(plain(theirs, &event), plain(made_up, &event), "Last-Event-ID");
 
-    // What a client was asked, and what it holds between two rounds.
+    // A question sent to a client, and the state that a client keeps between two rounds.
     let question = ann.first(Of::Sessions, "tasks/result", json!({"taskId": asking})).await;
     assert_eq!(question["method"], "elicitation/create");
     let yes = json!({"action": "accept", "content": {}});
@@ -206,7 +208,7 @@ async fn every_id_of_another_is_like_one_that_was_made_up() {
     let made_up = bob.ask(Of::Alone, "tools/call", again(&state.made_up)).await;
     assert_eq!(plain(theirs, &state), plain(made_up, &state), "requestState");
 
-    // Names that callers choose: the same word of another is another one.
+    // Names that callers choose: the same name used by another owner is a different one.
     let keyed = |key: &str| {
         let meta = json!({"io.taskbridge/idempotency-key": key, "progressToken": key});
         json!({"name": "work", "arguments": {}, "task": {}, "_meta": meta})
@@ -218,16 +220,17 @@ async fn every_id_of_another_is_like_one_that_was_made_up() {
     let made_up = bob.ask(Of::Sessions, "tools/call", keyed("hisown")).await;
     assert_eq!(plain(theirs, &two), plain(made_up, &two), "idempotency key");
 
-    // And nothing of all that changed anything.
+    // None of these requests changed anything.
     for (id, status) in [(&running, "working"), (&asking, "input_required"), (&ended, "cancelled")] {
         let task = ann.get(Of::Sessions, "tasks/get", json!({"taskId": id})).await;
         assert_eq!(task["status"], status, "{task}");
     }
 }
 
-/// There is one way from a caller and an id to a row; the second is for a task of one's own that an argument names.
+/// A row is read by caller and id at exactly two points: one for all verbs, and one for the caller's own
+/// tasks that arguments name.
 #[test]
-fn a_row_is_looked_up_by_one_path() {
+fn row_is_read_at_two_points() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let (mut folders, mut ways) = (vec![root], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -250,10 +253,11 @@ fn a_row_is_looked_up_by_one_path() {
     assert_eq!(ways, ["actor.rs", "call.rs"]);
 }
 
-/// Times are printed and never held against anything: on a busy machine they say little.
+/// Times are printed and never asserted, because they vary on a busy machine.
+/// Compares the lookup of foreign, made-up and malformed ids.
 #[tokio::test]
 #[allow(clippy::print_stderr, reason = "the times are what this is for")]
-async fn foreign_and_made_up_ids_take_equally_long() {
+async fn foreign_id_lookup_times_are_printed() {
     let server = Server::with(&keys(&[("ann", ""), ("bob", "")])).await;
     let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
     let two = Two::of(&ann.start(Of::Alone, "work", json!({})).await);

@@ -1,4 +1,4 @@
-//! How much one owner may have and do, and that others go on meanwhile.
+//! Tests for the limits of one owner, and that other owners are served meanwhile.
 
 use serde_json::json;
 
@@ -31,8 +31,9 @@ fn call(tool: &str) -> serde_json::Value {
     json!({"name": tool, "arguments": {}, "task": {}})
 }
 
+/// The limit of one tool and the limit of the owner both refuse the next call until a job ends.
 #[tokio::test]
-async fn an_owner_runs_so_many_jobs_at_once_and_the_next_is_refused() {
+async fn running_jobs_are_limited_per_owner() {
     let server = server("max_running = 2").await;
     let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
     let first = ann.start(Of::Sessions, "heavy", json!({})).await;
@@ -82,7 +83,7 @@ async fn an_owner_keeps_so_many_tasks() {
     assert_eq!(server.stage.starts(), 3);
 }
 
-/// Results count once they are kept, and no longer than they are kept.
+/// A result counts from the moment it is stored, and only while it is kept.
 #[tokio::test]
 async fn owner_over_max_bytes_is_refused() {
     let lifetime = "[lifetime]\nmin_ttl = \"1s\"\ndefault_ttl = \"1s\"\nkeep_result = \"5s\"\n";
@@ -113,7 +114,7 @@ async fn owner_over_max_bytes_is_refused() {
     in_time(calls).await;
 }
 
-/// What a local job leaves in its folder counts like a result.
+/// Files that a local job leaves in its folder count like a result.
 #[tokio::test]
 async fn job_folder_counts_towards_max_bytes() {
     let place = Place::new(
@@ -144,8 +145,9 @@ target.command = ["sh", "-c", "head -c 300000 /dev/zero >$TASKBRIDGE_ARTIFACTS/l
     assert!(format!("{refused:?}").contains("limits.owner.max_bytes"), "{refused:?}");
 }
 
+/// A call over the rate gets 429 with `Retry-After`. Companion tools and other owners are not limited by it.
 #[tokio::test]
-async fn an_owner_calls_so_often_and_is_told_when_to_come_back() {
+async fn call_rate_is_limited_per_owner() {
     let server = server("max_calls_per_minute = 2").await;
     let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
     ann.start(Of::Sessions, "work", json!({})).await;
@@ -163,11 +165,12 @@ async fn an_owner_calls_so_often_and_is_told_when_to_come_back() {
     assert_eq!(server.stage.starts(), 3);
 }
 
+/// Owners take turns in the queue of a tool: the first call of one does not wait for all calls of another.
 #[tokio::test]
-async fn who_lines_up_much_does_not_keep_others_waiting() {
+async fn queued_calls_do_not_delay_others() {
     let server = server("max_running = 1000").await;
     let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
-    // The tool has room for three: the fourth and all others wait.
+    // The tool has three slots: the fourth call and all later ones wait.
     for _ in 0..3 {
         ann.start(Of::Sessions, "queued", json!({})).await;
     }
@@ -194,11 +197,13 @@ async fn who_lines_up_much_does_not_keep_others_waiting() {
     assert_eq!(bob.get(Of::Sessions, "tasks/get", json!({"taskId": his})).await["status"], "working");
 }
 
-/// A request for something that is too large for its reader to take at once.
+/// A request for a resource that is too large for its reader to receive at once.
 const READ: &str = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"note:large","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
+/// A call is refused if its result exceeds the free memory budget. The same call later returns the result of
+/// the same job.
 #[tokio::test]
-async fn a_call_whose_large_result_finds_no_room_is_taken_up_when_it_is_made_again() {
+async fn repeated_call_returns_oversized_result() {
     let large = format!("[resources.large]\nuri = \"note:large\"\ntext = \"{}\"\n", "x".repeat(24 << 20));
     let plain = "[tools.plain]\nbackend = \"stage\"\ntarget = {}\ninput_schema = { type = \"object\" }\ntask_support = \"forbidden\"\n";
     let more = format!("{}{plain}{large}[limits]\nmax_bytes_in_hand = 67108864\n", keys(&[("ann", "")]));

@@ -1,4 +1,5 @@
-//! Who may do what, and that nothing of one owner shows to another. Answers are compared as they are on the wire.
+//! Tests for authorization, and that nothing of one owner is visible to another. Answers are compared as they
+//! are on the wire.
 
 mod calls;
 mod isolation;
@@ -11,15 +12,15 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-/// The longest that anything may take here.
+/// Timeout for anything in these tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What comes of this, which takes a moment.
+/// Awaits a future with a timeout of [`PATIENCE`].
 async fn in_time<T>(act: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, act).await.expect("it takes a moment and no more")
 }
 
-/// `[auth]` with a key `key-of-NAME` for each name, with what else stands in its table.
+/// Returns an `[auth]` section with a key `key-of-NAME` for each name, plus the given lines of its table.
 fn keys(names: &[(&str, &str)]) -> String {
     let digest = |name: &str| data_encoding::HEXLOWER.encode(&Sha256::digest(format!("key-of-{name}")));
     let key = |(name, more): &(&str, &str)| {

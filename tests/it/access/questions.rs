@@ -1,4 +1,4 @@
-//! Looking at, cancelling and answering what is somebody else's, for those who may; and four eyes.
+//! Tests for permitted reads, cancellations and answers of tasks of other owners, and for the four-eyes rule.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation};
@@ -7,7 +7,7 @@ use super::raw::{Of, Raw};
 use super::{in_time, keys};
 use crate::v2025::bench::{BUDGET, Server};
 
-/// One tool that takes two people, and one that its callers cannot cancel.
+/// Config with one tool that needs two people, and one that its callers cannot cancel.
 const SHARED: &str = r#"
 [tools.deploy]
 backend = "stage"
@@ -58,8 +58,9 @@ async fn until(raw: &Raw, id: &str, enough: impl Fn(&Value) -> bool) -> Value {
     in_time(looks).await
 }
 
+/// The owner cannot answer her own question. Another person can, and the engine receives his name.
 #[tokio::test]
-async fn four_eyes_take_somebody_else() {
+async fn four_eyes_requires_another_person() {
     let server = server().await;
     let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
     for (n, of) in [(1, Of::Alone), (2, Of::Sessions)] {
@@ -107,8 +108,9 @@ async fn four_eyes_take_somebody_else() {
     }
 }
 
+/// An answer to a question of one's own task reaches the engine under the name of the owner.
 #[tokio::test]
-async fn an_answer_to_ones_own_task_is_handed_over_as_oneself() {
+async fn own_answer_carries_owner_name() {
     let server = server().await;
     let ann = Raw::of(&server.url, "ann").await;
     let id = ann.start(Of::Alone, "batch", json!({})).await;
@@ -121,8 +123,9 @@ async fn an_answer_to_ones_own_task_is_handed_over_as_oneself() {
     assert_eq!(job.answered_as(), ["ann"]);
 }
 
+/// A caller with read permission sees the task of another owner, and cannot cancel, answer or list it.
 #[tokio::test]
-async fn who_may_look_looks_and_does_no_more() {
+async fn reader_cannot_cancel_or_answer() {
     let server = server().await;
     let (ann, bob) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "bob").await);
     let (cid, dan) = (Raw::of(&server.url, "cid").await, Raw::of(&server.url, "dan").await);
@@ -153,8 +156,9 @@ async fn who_may_look_looks_and_does_no_more() {
     assert_eq!(ann.get(Of::Alone, "tasks/get", json!({"taskId": id})).await["status"], "working");
 }
 
+/// The rule applies to the owner as well.
 #[tokio::test]
-async fn who_may_cancel_is_as_the_rule_says() {
+async fn cancel_rule_decides_who_cancels() {
     let server = server().await;
     let (ann, cid) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "cid").await);
     for of in [Of::Sessions, Of::Alone] {
@@ -165,8 +169,9 @@ async fn who_may_cancel_is_as_the_rule_says() {
     }
 }
 
+/// A read by another caller is no delivery: the owner's repeated call still gets the result of the first one.
 #[tokio::test]
-async fn who_looks_at_it_takes_nothing_from_a_call_that_went_away() {
+async fn foreign_read_keeps_abandoned_call() {
     for of in [Of::Sessions, Of::Alone] {
         let server = server().await;
         let (ann, cid) = (Raw::of(&server.url, "ann").await, Raw::of(&server.url, "cid").await);
@@ -175,7 +180,7 @@ async fn who_looks_at_it_takes_nothing_from_a_call_that_went_away() {
             answer = ann.ask(of, "tools/call", call()) => panic!("nobody was to answer it: {answer:?}"),
             job = server.stage.job(1) => job.succeed("done"),
         }
-        // At the latest when its budget is over, the call counts as gone.
+        // The call counts as abandoned when its budget is over, at the latest.
         tokio::time::sleep(BUDGET).await;
         let id = ann.get(Of::Sessions, "tasks/list", json!({})).await["tasks"][0]["taskId"].clone();
         until(&cid, id.as_str().unwrap(), |task| task["status"] == "completed").await;
@@ -185,7 +190,7 @@ async fn who_looks_at_it_takes_nothing_from_a_call_that_went_away() {
         let again = ann.get(of, "tools/call", call()).await.to_string();
         assert!(again.contains("nothing was started a second time") && again.contains("done"), "{again}");
         assert_eq!(server.stage.starts(), 1);
-        // Now its owner has it.
+        // The owner has received the result, so the next call starts a new job.
         tokio::select! {
             answer = ann.ask(of, "tools/call", call()) => panic!("nobody was to answer it: {answer:?}"),
             _ = server.stage.job(2) => {}
@@ -193,7 +198,7 @@ async fn who_looks_at_it_takes_nothing_from_a_call_that_went_away() {
     }
 }
 
-/// A session that polls is asked on its listening stream, but for what others are to answer.
+/// A session that polls is asked on its listening stream, except for questions that others must answer.
 #[tokio::test]
 async fn polling_owner_is_not_asked() {
     let server = server().await;

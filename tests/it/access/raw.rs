@@ -1,4 +1,5 @@
-//! A client that shows answers as they are: status, challenge and body. It must not mend what it is told to send.
+//! A client that returns answers unchanged: status, challenge and body. It must not correct what a test makes
+//! it send.
 
 #![allow(dead_code, reason = "a kit: not every test needs every tool")]
 
@@ -7,16 +8,16 @@ use serde_json::{Value, json};
 
 const MODERN: &str = "2026-07-28";
 
-/// A generation, in the words of its requests.
+/// A generation of the protocol, which decides the form of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     /// 2025-11-25, in a session.
     Sessions,
-    /// 2026-07-28.
+    /// 2026-07-28, without a session.
     Alone,
 }
 
-/// What came back.
+/// An HTTP response.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -26,7 +27,7 @@ pub(super) struct Answer {
     pub(super) body: Value,
 }
 
-/// Somebody with a key, in a session of their own.
+/// A caller with an API key and a session.
 #[derive(Clone)]
 pub(super) struct Raw {
     http: reqwest::Client,
@@ -36,7 +37,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// Whoever has this key, who can be asked.
+    /// Opens a session with the key of `name`.
     pub(super) async fn of(url: &str, name: &str) -> Self {
         let http = reqwest::Client::new();
         let mut raw =
@@ -56,12 +57,12 @@ impl Raw {
         raw
     }
 
-    /// Its session id.
+    /// Returns its session id.
     pub(super) fn session(&self) -> &str {
         &self.session
     }
 
-    /// The same person with another one's session id.
+    /// Returns the same caller with the session id of another.
     pub(super) fn in_session(&self, session: &str) -> Self {
         Self { session: session.to_owned(), ..self.clone() }
     }
@@ -99,24 +100,24 @@ impl Raw {
         builder.json(&json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}))
     }
 
-    /// The answer to a request.
+    /// Sends a request and returns its response.
     pub(super) async fn ask(&self, of: Of, method: &str, params: Value) -> Answer {
         read(self.request(of, method, params).send().await.unwrap()).await
     }
 
-    /// The first message of the stream that answers a request.
+    /// Returns the first message of the stream that answers a request.
     pub(super) async fn first(&self, of: Of, method: &str, params: Value) -> Value {
         first(self.request(of, method, params).send().await.unwrap()).await
     }
 
-    /// The answer to a response of the client's to a question of the server's.
+    /// Sends the client's response to a request of the server, and returns the HTTP response.
     pub(super) async fn reply(&self, id: &str, result: Value) -> Answer {
         let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
         let request = self.builder().header("mcp-session-id", &self.session).json(&message);
         read(request.send().await.unwrap()).await
     }
 
-    /// The answer to another HTTP method in the session, with this as `Last-Event-ID` if it is not empty.
+    /// Sends another HTTP method in the session, with `event` as `Last-Event-ID` unless it is empty.
     pub(super) async fn bare(&self, method: reqwest::Method, event: &str) -> Answer {
         let mut request = self.http.request(method, &self.url).bearer_auth(&self.key);
         request = request.header("accept", "text/event-stream").header("mcp-session-id", &self.session);
@@ -126,7 +127,7 @@ impl Raw {
         read(request.send().await.unwrap()).await
     }
 
-    /// The id of an event of the session: the first that a listening stream has.
+    /// Opens a listening stream and returns its first event id.
     pub(super) async fn event(&self) -> String {
         let mut request = self.http.get(&self.url).bearer_auth(&self.key);
         request = request.header("accept", "text/event-stream").header("mcp-session-id", &self.session);
@@ -141,14 +142,14 @@ impl Raw {
         }
     }
 
-    /// The result of a request.
+    /// Sends a request that must succeed, and returns its result.
     pub(super) async fn get(&self, of: Of, method: &str, params: Value) -> Value {
         let Answer { mut body, .. } = self.ask(of, method, params).await;
         assert!(body.get("result").is_some(), "{method}: {body}");
         body["result"].take()
     }
 
-    /// The names of the tools that are listed, but for the server's own.
+    /// Returns the names of the listed tools, without the server's own.
     pub(super) async fn tools(&self, of: Of) -> Vec<String> {
         let (mut names, mut params) = (Vec::new(), json!({}));
         loop {
@@ -166,7 +167,7 @@ impl Raw {
         }
     }
 
-    /// Starts a task and gives its id.
+    /// Starts a task and returns its id.
     pub(super) async fn start(&self, of: Of, tool: &str, arguments: Value) -> String {
         let (params, at) = match of {
             Of::Sessions => (json!({"name": tool, "arguments": arguments, "task": {}}), "/task/taskId"),

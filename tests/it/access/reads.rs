@@ -1,5 +1,6 @@
-//! What a look-up costs: as many reads for another's id as for one that was made up, and one of them by the id. So how long it takes
-//! says nothing, and that is shown by counting, since times on a busy machine say little.
+//! Tests for the cost of a lookup: an id of another owner needs as many store reads as a made-up id, and one
+//! of them is by the id. The reads are counted, so that the duration of a request cannot reveal whether a
+//! task exists. Times vary too much on a busy machine to be compared.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use super::keys;
 use super::raw::{Of, Raw};
 use crate::support::{BASICS, Numbers, Place};
 
-/// What the store is asked for requests. The rest is what the server does by itself.
+/// Store operations that requests cause. The server causes the others by itself.
 const ASKED: [&str; 10] =
     ["get", "output", "list", "entries", "ahead", "update", "insert", "typical", "settings", "has_ended"];
 
@@ -22,7 +23,7 @@ const METHODS: [(Of, &str); 8] = [
     (Of::Alone, "resources/read"),
 ];
 
-/// How often the store was asked for each.
+/// Returns how often each operation was called.
 async fn asked(page: &str) -> Vec<f64> {
     let numbers = Numbers::read(page).await;
     let count = |operation: &&str| {
@@ -39,8 +40,9 @@ fn about(method: &str, id: &str) -> Value {
     }
 }
 
+/// A lookup of another owner's id needs as many store reads as a made-up id, and one of them is by the id.
 #[tokio::test]
-async fn anothers_id_costs_the_reads_of_a_made_up_one_and_one_by_the_id() {
+async fn foreign_id_costs_same_reads() {
     let basics = BASICS.replace("[auth]\nsingle_user = true\n", &keys(&[("ann", ""), ("bob", "")]));
     let tools = "[metrics]\nlisten = \"127.0.0.1:0\"\n[backends.sim]\nkind = \"sim\"\n\
                  [tools.job]\nbackend = \"sim\"\ntarget = { delay_ms = 1 }\ninput_schema = { type = \"object\" }\n";
@@ -49,7 +51,7 @@ async fn anothers_id_costs_the_reads_of_a_made_up_one_and_one_by_the_id() {
     let page = server.metrics_url();
     let (ann, bob) = (Raw::of(server.url(), "ann").await, Raw::of(server.url(), "bob").await);
     let theirs = ann.start(Of::Sessions, "job", json!({})).await;
-    // Once it has ended nothing but requests asks for it.
+    // After the task has ended, only requests read it.
     ann.get(Of::Sessions, "tasks/result", json!({ "taskId": theirs })).await;
     let made_up: String = theirs.chars().rev().collect();
     for (of, method) in METHODS {

@@ -1,4 +1,4 @@
-//! A log that cannot be written.
+//! Tests for an audit log that cannot be written.
 
 use std::fs;
 
@@ -10,8 +10,9 @@ use crate::support::{Client, Fault, Modern, Numbers, Place};
 
 const FULL: &str = "to = [\"file\"]\npath = \"/dev/full\"\n";
 
+/// With `on_failure = "refuse"`, nothing starts while the audit log cannot be written.
 #[tokio::test]
-async fn nothing_is_done_untold_where_the_config_says_so() {
+async fn refuse_mode_blocks_unaudited_actions() {
     let place = place(&format!("{FULL}on_failure = \"refuse\"\n[metrics]\nlisten = \"127.0.0.1:0\"\n"));
     let mut server = place.serve();
     let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
@@ -30,8 +31,9 @@ async fn nothing_is_done_untold_where_the_config_says_so() {
     assert_eq!(log.matches("cannot be written to the file; trying again").count(), 1, "{log}");
 }
 
+/// Without `on_failure = "refuse"`, calls continue, and the server log reports the lines that were lost.
 #[tokio::test]
-async fn calls_go_on_where_it_does_not() {
+async fn default_mode_continues_without_audit() {
     let place = place(FULL);
     let mut server = place.serve();
     let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
@@ -42,8 +44,9 @@ async fn calls_go_on_where_it_does_not() {
     assert!(log.contains("lines of the audit log could not be written"), "{log}");
 }
 
+/// A log that is writable again has all lines, in order, including the request that was refused meanwhile.
 #[tokio::test]
-async fn a_log_that_can_be_written_again_has_all_of_it() {
+async fn recovered_log_is_complete() {
     let place = to_file("on_failure = \"refuse\"\n");
     let server = place.serve();
     let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
@@ -66,7 +69,7 @@ async fn a_log_that_can_be_written_again_has_all_of_it() {
     assert!(at("call.received") < at("task.created"));
 }
 
-/// Breaks the log: something else stands in the file's place, which cannot be written to.
+/// Makes the log unwritable: a directory replaces the file.
 fn breaks(place: &Place) {
     fs::rename(place.path("audit.jsonl"), place.path("kept")).unwrap();
     fs::create_dir(place.path("audit.jsonl")).unwrap();
@@ -77,8 +80,9 @@ fn works_again(place: &Place) {
     fs::rename(place.path("kept"), place.path("audit.jsonl")).unwrap();
 }
 
+/// With `on_failure = "refuse"`, neither an answer nor a stream delivers a result that cannot be audited.
 #[tokio::test]
-async fn nothing_is_handed_out_untold_neither_as_an_answer_nor_on_a_stream() {
+async fn refuse_mode_blocks_unaudited_reads() {
     let place = to_file("on_failure = \"refuse\"\n");
     let server = place.serve();
     let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();

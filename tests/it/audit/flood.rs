@@ -1,4 +1,4 @@
-//! Somebody who guesses, and somebody who wants the log to say what they like.
+//! Tests for callers who guess ids or keys, and for callers who try to forge lines of the log.
 
 use std::fs;
 
@@ -7,8 +7,9 @@ use serde_json::json;
 use super::{KEYS, log, of_event, stopped, to_file, until};
 use crate::support::{Client, Modern};
 
+/// A caller who guesses ids raises one alert, and writes a limited number of lines.
 #[tokio::test]
-async fn who_guesses_is_told_of_once_and_cannot_fill_the_disk() {
+async fn guessed_ids_raise_one_alert() {
     let place = to_file("");
     let server = place.serve();
     let bob = Client::open_with(server.url(), KEYS[1].1).await.unwrap();
@@ -32,8 +33,9 @@ async fn who_guesses_is_told_of_once_and_cannot_fill_the_disk() {
     assert_eq!(log.matches("many failed lookups").count(), 1, "{log}");
 }
 
+/// Reads of one result by one caller write ten lines at most, and raise one alert.
 #[tokio::test]
-async fn who_reads_the_same_again_and_again_does_not_fill_the_disk() {
+async fn repeated_reads_write_limited_lines() {
     let place = to_file("");
     let server = place.serve();
     let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
@@ -49,8 +51,9 @@ async fn who_reads_the_same_again_and_again_does_not_fill_the_disk() {
     assert_eq!(of_event(&lines, "suspicion").len(), 2);
 }
 
+/// Repeated cancellations and answers without an effect write no further lines.
 #[tokio::test]
-async fn what_changes_nothing_is_not_told_however_often() {
+async fn repeated_noop_requests_log_once() {
     let deaf = "[tools.deaf]\nbackend = \"engine\"\ntarget = { delay_ms = 3600000, ignore_cancel = true }\n";
     let place = to_file(&format!("on_failure = \"refuse\"\n\n{deaf}"));
     let server = place.serve();
@@ -79,8 +82,9 @@ async fn what_changes_nothing_is_not_told_however_often() {
     assert_eq!((of("cancel"), of("answer")), (1, 1));
 }
 
+/// The alert names the address. The log does not contain the keys.
 #[tokio::test]
-async fn who_tries_keys_is_told_of_once_by_address() {
+async fn guessed_keys_raise_one_alert() {
     let place = to_file("");
     let server = place.serve();
     for n in 0..25 {
@@ -96,8 +100,9 @@ async fn who_tries_keys_is_told_of_once_by_address() {
     assert!(!text.contains("key-"), "what was tried is not repeated: {text}");
 }
 
+/// Text of callers adds no lines, no long lines and no control characters to the log.
 #[tokio::test]
-async fn what_callers_choose_makes_no_line_of_their_own_and_no_long_one() {
+async fn caller_text_cannot_forge_lines() {
     let place = to_file("");
     let server = place.serve();
     let bob = Client::open_with(server.url(), KEYS[1].1).await.unwrap();
@@ -110,7 +115,7 @@ async fn what_callers_choose_makes_no_line_of_their_own_and_no_long_one() {
         bob.call(text, json!({})).await.unwrap_err();
         let modern = Modern::able(server.url(), json!({})).with_key(KEYS[1].1);
         let meta = json!({"traceparent": text});
-        // Whether such a trace is taken or refused does not matter here.
+        // It does not matter here whether such a trace is accepted or refused.
         let _ = modern.call("job", &json!({}), json!({"_meta": meta})).await;
     }
     stopped(&place, server).await;

@@ -1,4 +1,4 @@
-//! What stands in the log after what callers, operators and the server did.
+//! Tests for the lines that the log has after actions of callers, operators and the server.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{KEYS, audit, lines_of, log, of_event, place, stopped, to_file, until};
 use crate::support::{Client, Fault, Modern, PROGRAM};
 
-/// What somebody asked for, in order: event, who, outcome, method.
+/// Returns the lines of requests, in order: event, caller, outcome, method.
 fn asked(lines: &[Value]) -> Vec<[&str; 4]> {
     let text =
         |value: &'_ Value| -> &'static str { Box::leak(value.as_str().unwrap_or("").to_owned().into()) };
@@ -21,14 +21,15 @@ fn asked(lines: &[Value]) -> Vec<[&str; 4]> {
         .collect()
 }
 
-/// What happened to a task, whoever asked for it.
+/// Returns the events of a task, of all callers.
 fn life<'a>(lines: &'a [Value], task: &str) -> Vec<&'a str> {
     let of = |line: &&Value| line["task"]["id"].as_str().is_some_and(|id| task.starts_with(id));
     lines.iter().filter(of).map(|line| line["event"].as_str().unwrap()).collect()
 }
 
+/// Each action of two callers has its line. No line has arguments, answers, keys, output or whole ids.
 #[tokio::test]
-async fn a_session_of_two_people_stands_in_it_line_by_line() {
+async fn two_caller_session_is_logged() {
     let place = to_file("");
     let server = place.serve();
     let (ann, bob) = (KEYS[0].1, KEYS[1].1);
@@ -114,7 +115,7 @@ async fn a_session_of_two_people_stands_in_it_line_by_line() {
     assert_eq!(created["arguments"].as_str().unwrap().len(), 64);
     let ended = of_event(&lines, "task.ended")[0];
     assert!(ended["engine"]["handle"].is_string() && ended["who"].is_null(), "{ended}");
-    // One task is one digest, whoever asks; one session is one digest, and not the session's name.
+    // A task has one digest for all callers. A session has one digest, which is not the session's id.
     let digests = |event: &str| of_event(&lines, event)[0]["task"]["digest"].clone();
     assert_eq!(digests("task.created"), digests("lookup.failed"));
     assert_ne!(created["request"]["session"], of_event(&lines, "lookup.failed")[0]["request"]["session"]);
@@ -124,8 +125,9 @@ async fn a_session_of_two_people_stands_in_it_line_by_line() {
     }
 }
 
+/// Requests of 2026-07-28 have lines too, with the trace of the call.
 #[tokio::test]
-async fn requests_that_stand_by_themselves_are_told_as_well() {
+async fn stateless_requests_are_logged() {
     let place = to_file("");
     let server = place.serve();
     let ann = Modern::with_tasks(server.url()).with_key(KEYS[0].1);
@@ -160,8 +162,9 @@ async fn requests_that_stand_by_themselves_are_told_as_well() {
     }
 }
 
+/// A job that has already ended when its start is answered is logged as created, started and ended.
 #[tokio::test]
-async fn a_job_that_is_over_with_the_answer_to_its_start_is_told_to_have_started() {
+async fn instant_job_logs_its_start() {
     let place = to_file(
         r#"
         [tools.at_once]
@@ -197,7 +200,7 @@ async fn a_job_that_is_over_with_the_answer_to_its_start_is_told_to_have_started
 }
 
 #[tokio::test]
-async fn operators_commands_are_in_the_same_chain() {
+async fn operator_commands_share_one_chain() {
     let place = to_file("");
     let server = place.serve();
     let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
@@ -240,8 +243,9 @@ async fn abandon_is_audited() {
     assert_eq!(life(&lines, &long)[2..], ["operator.acted", "task.ended"]);
 }
 
+/// Both an applied config and a refused config have a line.
 #[tokio::test]
-async fn another_config_and_one_that_is_refused_are_told() {
+async fn reload_outcome_is_logged() {
     let place = to_file("");
     let server = place.serve();
     let config = std::fs::read_to_string(place.config()).unwrap();
@@ -265,8 +269,9 @@ async fn another_config_and_one_that_is_refused_are_told() {
     assert_eq!(reloaded[0]["detail"]["changed"], "tools added: longer; tools removed: long");
 }
 
+/// Standard output has a complete log of its own. With `--stdio` it belongs to the client, so it is refused.
 #[tokio::test]
-async fn standard_output_is_a_log_of_its_own_but_not_where_it_is_the_clients() {
+async fn stdout_log_is_refused_over_stdio() {
     let place = place("to = [\"stdout\"]");
     let mut child = place.command("serve").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -288,8 +293,9 @@ async fn standard_output_is_a_log_of_its_own_but_not_where_it_is_the_clients() {
     assert!(refused.code == Some(1) && refused.stderr.contains("audit.to"), "{refused:?}");
 }
 
+/// Without a trusted proxy, the forwarded address is ignored.
 #[tokio::test]
-async fn behind_a_proxy_of_the_config_the_address_is_the_clients() {
+async fn trusted_proxy_supplies_client_address() {
     for (proxies, expected) in [("trusted_proxies = [\"127.0.0.0/8\"]\n", "203.0.113.9"), ("", "127.0.0.1")] {
         let place = to_file("");
         let text = std::fs::read_to_string(place.config()).unwrap();

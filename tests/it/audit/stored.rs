@@ -1,4 +1,4 @@
-//! The log in the store.
+//! Tests for the log in the store.
 
 use std::process::Command;
 
@@ -8,22 +8,23 @@ use super::{KEYS, audit, lines_of, of_event, place, until};
 use crate::support::postgres::{schema, shared};
 use crate::support::{Client, PROGRAM, Place, SimProcess};
 
-/// What `show --store` prints.
+/// Returns the lines that `show --store` prints.
 async fn shown(place: &Place) -> Vec<Value> {
     let shown = audit(place, &["show", "--store"]).await;
     assert_eq!(shown.code, Some(0), "{shown:?}");
     lines_of(&shown.stdout)
 }
 
+/// Two replicas with one database write one chain, and it can be verified.
 #[tokio::test]
-async fn two_replicas_write_one_chain_into_the_database() {
+async fn replicas_write_one_chain() {
     let place = place("to = [\"store\"]\non_failure = \"refuse\"\n");
     let schema = schema();
     let store = format!(
         "[store]\nkind = \"postgres\"\nurl = \"{}\"\nschema = \"{schema}\"\nbackends_dir = \"state\"\nmax_connections = 4\n",
         shared().url()
     );
-    // Both replicas know the same jobs.
+    // Both replicas use the same engine.
     let engine = SimProcess::start(&place, "keyed");
     let backend = format!("kind = \"sim\"\naddress = \"{}\"", engine.address);
     let config = std::fs::read_to_string(place.config()).unwrap();
@@ -55,8 +56,9 @@ async fn two_replicas_write_one_chain_into_the_database() {
     assert_eq!(verified.stdout.matches("head   chain ").count(), 1, "one chain: {verified:?}");
 }
 
+/// `audit verify --store` finds a changed line and a deleted line. The files beside it stay valid.
 #[tokio::test]
-async fn who_changes_the_table_is_found_out() {
+async fn changed_table_fails_verification() {
     let place = place("to = [\"store\", \"file\"]\npath = \"audit.jsonl\"\n");
     let mut server = place.serve();
     let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();

@@ -1,4 +1,4 @@
-//! Somebody was at the log.
+//! Tests for a log that was changed or cut.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::support::{Client, Place};
 
 const KEY: &str = "key = \"0123456789abcdef0123456789abcdef\"\n";
 
-/// A place with a log of a few lines.
+/// Returns a `Place` with a log of a few lines.
 async fn kept(more: &str) -> Place {
     let place = to_file(more);
     let server = place.serve();
@@ -22,8 +22,9 @@ async fn kept(more: &str) -> Place {
     place
 }
 
+/// Covers changed, removed, moved, copied and inserted lines.
 #[tokio::test]
-async fn whatever_is_done_to_it_is_found() {
+async fn every_change_is_detected() {
     let place = kept("").await;
     let text = fs::read_to_string(place.path("audit.jsonl")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -52,8 +53,9 @@ async fn whatever_is_done_to_it_is_found() {
     }
 }
 
+/// A log without its last lines is valid by itself, and fails against a hash that was stored elsewhere.
 #[tokio::test]
-async fn an_end_that_was_cut_off_shows_by_the_head_that_was_kept_elsewhere() {
+async fn truncated_log_fails_against_anchor() {
     let place = kept("").await;
     let verified = audit(&place, &["verify"]).await.stdout;
     let head = verified.lines().find(|line| line.starts_with("head ")).unwrap();
@@ -67,10 +69,12 @@ async fn an_end_that_was_cut_off_shows_by_the_head_that_was_kept_elsewhere() {
     assert!(verified.code == Some(1) && verified.stdout.contains("cut off"), "{verified:?}");
 }
 
+/// With a key in the config, the log of another server cannot replace the log.
 #[tokio::test]
-async fn without_the_key_the_chain_cannot_be_made_anew() {
+async fn forged_chain_fails_without_key() {
     let place = kept(KEY).await;
-    // The whole log by somebody who can write the file and has not got the key: a log of another server's.
+    // An attacker who can write the file but does not have the key replaces the whole log with that of
+    // another server.
     let forged = kept("").await;
     fs::copy(forged.path("audit.jsonl"), place.path("audit.jsonl")).unwrap();
     let verified = audit(&place, &["verify"]).await;
@@ -81,8 +85,9 @@ async fn without_the_key_the_chain_cannot_be_made_anew() {
     assert!(!verified.stdout.contains(&KEY[7..39]) && !verified.stderr.contains(&KEY[7..39]));
 }
 
+/// After a kill and half a line, the log continues as one chain, and `verify` reports a gap.
 #[tokio::test]
-async fn a_server_that_is_killed_leaves_a_log_that_goes_on() {
+async fn killed_server_log_continues() {
     let place = to_file("");
     let mut server = place.serve();
     let ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
@@ -93,7 +98,7 @@ async fn a_server_that_is_killed_leaves_a_log_that_goes_on() {
     server.kill();
     let verified = audit(&place, &["verify"]).await;
     assert_eq!(verified.code, Some(0), "{verified:?}");
-    // What a machine that lost its power leaves: half a line.
+    // A power failure leaves half a line.
     let text = fs::read(place.path("audit.jsonl")).unwrap();
     fs::write(place.path("audit.jsonl"), &text[..text.len() - 50]).unwrap();
     let verified = audit(&place, &["verify"]).await;
@@ -106,8 +111,9 @@ async fn a_server_that_is_killed_leaves_a_log_that_goes_on() {
     assert_eq!(verified.stdout.matches("head   chain ").count(), 1, "one chain: {verified:?}");
 }
 
+/// The chain spans rotated files and a restart. A file that is missing in between is detected.
 #[tokio::test]
-async fn files_are_put_aside_and_the_chain_goes_on_through_them() {
+async fn rotated_files_form_one_chain() {
     let place = to_file("max_bytes = 4096\nkeep_files = 3\n");
     let mut server = place.serve();
     let mut ann = Client::open_with(server.url(), KEYS[0].1).await.unwrap();
@@ -128,7 +134,7 @@ async fn files_are_put_aside_and_the_chain_goes_on_through_them() {
     files.sort();
     assert_eq!(files.len(), 4, "three, and the lock: {files:?}");
     assert_eq!(of_event(&log(&place), "log.rotated").len(), 1);
-    // One of those between is gone.
+    // One of the files in between is deleted.
     fs::remove_file(place.path(&files[1])).unwrap();
     let verified = audit(&place, &["verify"]).await;
     assert!(verified.code == Some(1) && verified.stdout.contains("removed: lines"), "{verified:?}");

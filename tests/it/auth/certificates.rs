@@ -1,5 +1,5 @@
-//! Client certificates as who somebody is: of one authority, of another, of nobody in particular, and beside keys; and what
-//! becomes of an open session when the config or the authority says otherwise.
+//! Tests for client certificates as identity: of one authority, of another, of no principal, and together
+//! with API keys. They also test an open session after the config or the authorities change.
 
 use std::fs;
 
@@ -17,7 +17,8 @@ const SECURED: &str = "[server.tls]\ncertificate = { file = \"server.pem\" }\nke
 const ANN: &str = "[[auth.certificates]]\nprincipal = \"ann\"\ncommon_name = \"Ann\"\nissuer = \"CN=ca\"\ngroups = [\"release\"]\n";
 const NIGHTLY: &str = "[[auth.certificates]]\nprincipal = \"nightly\"\nuri = \"spiffe://example/nightly\"\nscopes = [\"run\"]\n";
 
-/// A place with this `[auth]`, whose clients these authorities vouch for. `ca` has issued for the server and its clients.
+/// Creates a `Place` with this `[auth]`, whose server accepts client certificates of these authorities. `ca`
+/// issues the certificates of the server and its clients.
 fn place(auth: &str, clients: &[&str]) -> Place {
     let place = Place::new(&format!("{}{SECURED}", config(auth)));
     for name in ["ca", "other"] {
@@ -30,7 +31,7 @@ fn place(auth: &str, clients: &[&str]) -> Place {
     place
 }
 
-/// Has these authorities vouch for clients, from one moment to the next.
+/// Replaces the authorities of client certificates atomically.
 fn vouching(place: &Place, authorities: &[&str]) {
     let pem = |name: &&str| fs::read_to_string(place.path(&format!("{name}.pem"))).unwrap();
     fs::write(place.path("clients.new"), authorities.iter().map(pem).collect::<String>()).unwrap();
@@ -52,8 +53,9 @@ fn status<T>(of: Result<T, Fault>) -> StatusCode {
     }
 }
 
+/// Two certificates of one authority are two principals. A certificate without a principal gets 403.
 #[tokio::test]
-async fn two_certificates_of_one_authority_are_two_people_and_others_are_nobody() {
+async fn certificate_identifies_one_principal() {
     let place = place(&format!("mode = \"certificates\"\n{ANN}{NIGHTLY}"), &["ca"]);
     let server = place.serve();
     let (ann, nightly) =
@@ -65,7 +67,7 @@ async fn two_certificates_of_one_authority_are_two_people_and_others_are_nobody(
     assert_eq!((ann.list().await.unwrap().len(), nightly.list().await.unwrap().len()), (1, 0));
     assert_eq!(status(ann.over(shows(&place, "nightly")).get(&task).await), 404, "a stolen session");
 
-    // A certificate that was renewed is the same person's.
+    // A renewed certificate identifies the same person.
     issue(&place, "ca", "renewed", "/CN=Ann", "DNS:elsewhere.example.com", 2);
     let renewed = ann.over(shows(&place, "renewed"));
     assert_eq!(renewed.cancel(&task).await.unwrap()["taskId"], json!(task));
@@ -88,8 +90,10 @@ async fn two_certificates_of_one_authority_are_two_people_and_others_are_nobody(
     assert!(matches!(open(&place, &server, "forged").await, Err(Fault::Lost(_))), "the handshake fails");
 }
 
+/// A certificate of a second authority is no principal of the first. A principal's groups apply to its
+/// certificate.
 #[tokio::test]
-async fn an_authority_beside_cannot_name_people_of_another_and_groups_come_with_a_certificate() {
+async fn second_authority_cannot_forge_principal() {
     let rules = "[access]\ncall = { groups = [\"release\"] }\n[tools.slow.access]\ncall = { principals = ['[\"certificate\",\"nightly\"]'] }\n";
     let place = place(&format!("mode = \"certificates\"\n{ANN}{NIGHTLY}"), &["other", "ca"]);
     fs::write(place.config(), format!("{}{rules}", fs::read_to_string(place.config()).unwrap())).unwrap();
@@ -107,7 +111,7 @@ async fn an_authority_beside_cannot_name_people_of_another_and_groups_come_with_
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_taken_out_of_the_config_ends_its_session() {
+async fn removed_certificate_ends_session() {
     let auth = |rules: &str| format!("{}{SECURED}", config(&format!("mode = \"certificates\"\n{rules}")));
     let place = place(&format!("mode = \"certificates\"\n{ANN}{NIGHTLY}"), &["ca"]);
     let server = place.serve();
@@ -123,8 +127,9 @@ async fn a_certificate_that_is_taken_out_of_the_config_ends_its_session() {
     assert_eq!(text(&ann.call("hello", json!({})).await.unwrap()), "hello\n");
 }
 
+/// A certificate is valid only while one of the configured authorities signed it.
 #[tokio::test]
-async fn a_certificate_counts_for_as_long_as_the_authorities_in_force_vouch_for_it() {
+async fn removed_authority_ends_session() {
     let other = "[[auth.certificates]]\nprincipal = \"guest\"\ncommon_name = \"Guest\"\n";
     let place = place(&format!("mode = \"certificates\"\n{ANN}{other}"), &["ca", "other"]);
     issue(&place, "other", "guest", "/CN=Guest", "DNS:guest.example.com", 2);
@@ -135,14 +140,15 @@ async fn a_certificate_counts_for_as_long_as_the_authorities_in_force_vouch_for_
     guest.call("hello", json!({})).await.expect("a connection that is kept");
     vouching(&place, &["ca"]);
     ends(&mut listening).await;
-    // The connection that was let in before is closed, or about to be.
+    // The server closes, or is about to close, the connection that it accepted before.
     guest.call("hello", json!({})).await.expect_err("it does not count any more");
     assert!(matches!(guest.call("hello", json!({})).await, Err(Fault::Lost(_))), "on no connection");
     assert_eq!(text(&ann.call("hello", json!({})).await.unwrap()), "hello\n");
 }
 
+/// With API keys, a certificate applies if no key is sent. A key with the same name is another owner.
 #[tokio::test]
-async fn beside_keys_a_certificate_counts_where_no_key_is_sent_and_is_nobodys_key() {
+async fn certificate_applies_without_key() {
     let (key, lines) = keys::made(&["--principal", "ann"]).await;
     let place = place(&format!("mode = \"api_keys\"\n{lines}{ANN}"), &["ca"]);
     let server = place.serve();

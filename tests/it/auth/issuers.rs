@@ -1,4 +1,4 @@
-//! Issuers that change their keys, are away, or are pestered.
+//! Tests for issuers that rotate their keys, are unavailable, or receive many requests.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -7,8 +7,9 @@ use super::{PATIENCE, answered, config, trusting};
 use crate::support::Place;
 use crate::support::issuer::{Issuer, Signer};
 
+/// Tokens of the old key and of the new key are both accepted.
 #[tokio::test]
-async fn keys_are_rotated_without_anybody_being_turned_away() {
+async fn key_rotation_rejects_no_token() {
     let (old, new) = (Signer::ed("old"), Signer::ec("new"));
     let issuer = Issuer::with(&[&old]).await;
     let (_place, server) = trusting(&issuer);
@@ -21,8 +22,9 @@ async fn keys_are_rotated_without_anybody_being_turned_away() {
     assert_eq!(issuer.asked_for_keys(), 2);
 }
 
+/// Many tokens with made-up key ids cause at most three requests to the issuer.
 #[tokio::test]
-async fn made_up_key_ids_are_not_passed_on_to_the_issuer() {
+async fn unknown_key_ids_are_not_forwarded() {
     let (key, stranger) = (Signer::ed("one"), Signer::ed("x"));
     let issuer = Issuer::with(&[&key]).await;
     let (_place, server) = trusting(&issuer);
@@ -36,8 +38,9 @@ async fn made_up_key_ids_are_not_passed_on_to_the_issuer() {
     assert_eq!(answered(&server, &key.sign(&json!({}), &claims)).await.0, 200);
 }
 
+/// During an outage, cached keys stay valid and unknown keys get 503. The server retries by itself.
 #[tokio::test]
-async fn an_issuer_that_is_away_shuts_nobody_out_who_is_known_and_is_found_again() {
+async fn issuer_outage_keeps_cached_keys() {
     let (key, new) = (Signer::ed("one"), Signer::ed("two"));
     let issuer = Issuer::with(&[&key]).await;
     issuer.goes_down(true);
@@ -62,8 +65,9 @@ async fn an_issuer_that_is_away_shuts_nobody_out_who_is_known_and_is_found_again
     assert!(log.contains("the issuer's keys cannot be fetched; nobody can be let in by it"), "{log}");
 }
 
+/// New rules for tokens apply at once, and the cached keys of the issuer are not fetched again.
 #[tokio::test]
-async fn other_rules_keep_what_is_known_of_an_issuer_and_count_at_once() {
+async fn new_rules_keep_cached_keys() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
     let place = Place::new(&config(&issuer.config()));
@@ -85,7 +89,7 @@ async fn other_rules_keep_what_is_known_of_an_issuer_and_count_at_once() {
 }
 
 #[tokio::test]
-async fn the_doctor_says_whether_an_issuer_can_be_used() {
+async fn doctor_checks_issuer() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
     let place = Place::new(&config(&format!("{}{}", issuer.config(), issuer.introspection())));
@@ -99,8 +103,9 @@ async fn the_doctor_says_whether_an_issuer_can_be_used() {
     assert!(ill.stdout.contains("503"), "{}", ill.stdout);
 }
 
+/// No log and no error contains the query or the password in an address of an issuer.
 #[tokio::test]
-async fn what_an_address_of_an_issuer_holds_beside_the_place_is_not_told() {
+async fn issuer_address_secrets_are_hidden() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
     let keys_at = |uri: String| config(&format!("{}jwks_uri = \"{uri}\"\n", issuer.config()));

@@ -1,4 +1,4 @@
-//! API keys: made by the program, good until their end, and beside tokens.
+//! Tests for API keys: created by the program, valid until they expire, and used together with tokens.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use super::{answered, config, serve};
 use crate::support::issuer::{Issuer, Signer, seconds};
 use crate::support::{PROGRAM, Place};
 
-/// A key that the program makes, and the lines of the config.
+/// Creates a key with the program; returns the key and its config lines.
 pub(super) async fn made(arguments: &[&str]) -> (String, String) {
     let place = Place::new("");
     let mut command = Command::new(PROGRAM);
@@ -19,8 +19,9 @@ pub(super) async fn made(arguments: &[&str]) -> (String, String) {
     (key, format!("[[auth.keys]]{lines}"))
 }
 
+/// The config lines that `key new` prints accept its key and no other.
 #[tokio::test]
-async fn a_key_that_was_made_is_let_in_by_the_lines_that_came_with_it() {
+async fn generated_key_is_accepted() {
     let (key, lines) =
         made(&["--principal", "the \"nightly\" build", "--group", "data", "--scope", "run"]).await;
     let (other, _) = made(&["--principal", "bob"]).await;
@@ -34,7 +35,7 @@ async fn a_key_that_was_made_is_let_in_by_the_lines_that_came_with_it() {
 }
 
 #[tokio::test]
-async fn a_key_ends_when_the_config_says() {
+async fn key_expires_at_configured_date() {
     let (over, lines) = made(&["--principal", "ann", "--expires", "2020-01-01"]).await;
     let end = jiff::Timestamp::from_second(seconds(3600)).unwrap().to_string();
     let (good, more) = made(&["--principal", "bob", "--expires", &end]).await;
@@ -48,8 +49,9 @@ async fn a_key_ends_when_the_config_says() {
     assert!(refused.stderr.contains("\"tomorrow\" is no date"), "{}", refused.stderr);
 }
 
+/// A key without a principal is refused, and so is a name that others have by default.
 #[tokio::test]
-async fn nobody_has_a_name_that_others_have_by_default() {
+async fn default_principal_name_is_refused() {
     let place = Place::new("");
     let mut command = Command::new(PROGRAM);
     place.settle(command.args(["key", "new"]));
@@ -65,8 +67,9 @@ async fn nobody_has_a_name_that_others_have_by_default() {
     }
 }
 
+/// The issuer gets no request about a key.
 #[tokio::test]
-async fn machines_have_keys_beside_the_tokens_of_people() {
+async fn keys_work_beside_tokens() {
     let signer = Signer::ed("one");
     let issuer = Issuer::with(&[&signer]).await;
     let (key, lines) = made(&["--principal", "nightly"]).await;
@@ -77,8 +80,9 @@ async fn machines_have_keys_beside_the_tokens_of_people() {
     assert_eq!(answered(&server, &token).await.0, 200);
 }
 
+/// A server that other machines can reach requires authentication or `anyone_may_do_everything`.
 #[tokio::test]
-async fn anybody_is_let_in_from_elsewhere_only_if_the_config_says_so_loudly() {
+async fn open_access_needs_explicit_setting() {
     let open = |auth: &str| config(auth).replace("listen = \"127.0.0.1:0\"", "listen = \"0.0.0.0:0\"");
     let place = Place::new(&open("single_user = true"));
     let refused = place.run(place.command("check")).await;
@@ -87,7 +91,7 @@ async fn anybody_is_let_in_from_elsewhere_only_if_the_config_says_so_loudly() {
         "{}",
         refused.stderr
     );
-    // Not served here: that would open this machine for as long as the test takes.
+    // This config is not served, because it would open this machine during the test.
     let place = Place::new(&open("anyone_may_do_everything = true"));
     let taken = place.run(place.command("check")).await;
     assert_eq!(taken.code, Some(0), "{}", taken.stderr);

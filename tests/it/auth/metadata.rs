@@ -1,4 +1,4 @@
-//! How a client that has no token finds out where to get one (RFC 9728).
+//! Tests for the metadata by which a client without a token finds its authorization server (RFC 9728).
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
@@ -10,8 +10,9 @@ fn client() -> Client {
     Client::builder().no_proxy().tls_certs_only([]).build().unwrap()
 }
 
+/// The challenge has the address of the metadata, and pages can read it without a token.
 #[tokio::test]
-async fn a_client_without_a_token_is_told_where_to_get_one() {
+async fn missing_token_names_metadata_address() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
     let auth = issuer.config().replace(

@@ -1,5 +1,5 @@
-//! Who is let in, through the front door of the real program: by access tokens of a small issuer with real keys, and by API
-//! keys beside them; and by client certificates.
+//! Tests for authentication through the endpoint of the real program: access tokens of a small issuer with
+//! real keys, API keys together with them, and client certificates.
 
 mod certificates;
 mod issuers;
@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use crate::support::issuer::Issuer;
 use crate::support::{BASICS, Place, Server};
 
-/// The longest that anything here may take.
+/// Timeout for anything in these tests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A backend, and a tool that says something.
+/// A backend, and a tool that prints a line.
 const TOOLS: &str = r#"
 [backends.here]
 kind = "local"
@@ -35,24 +35,24 @@ backend = "here"
 target.command = ["sh", "-c", "sleep 5; echo late"]
 "#;
 
-/// A config with this `[auth]`.
+/// Returns a config with this `[auth]`.
 fn config(auth: &str) -> String {
     format!("{}{TOOLS}", BASICS.replace("single_user = true", auth))
 }
 
-/// A server with this `[auth]`.
+/// Starts a server with this `[auth]`.
 fn serve(auth: &str) -> (Place, Server) {
     let place = Place::new(&config(auth));
     let server = place.serve();
     (place, server)
 }
 
-/// One that lets in by tokens of this issuer.
+/// Starts a server that accepts tokens of this issuer.
 fn trusting(issuer: &Issuer) -> (Place, Server) {
     serve(&issuer.config())
 }
 
-/// A request that begins a session.
+/// Returns a request that opens a session.
 fn begin(server: &Server) -> RequestBuilder {
     let body = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -65,12 +65,12 @@ fn begin(server: &Server) -> RequestBuilder {
     request.header("Content-Type", "application/json").body(body.to_string())
 }
 
-/// Begins a session with a token.
+/// Opens a session with a token.
 async fn shown(server: &Server, token: &str) -> Response {
     begin(server).bearer_auth(token).send().await.unwrap()
 }
 
-/// With which status a token is answered, and with which words.
+/// Returns the status and the error message for a token.
 async fn answered(server: &Server, token: &str) -> (u16, String) {
     let response = shown(server, token).await;
     let status = response.status().as_u16();

@@ -1,4 +1,4 @@
-//! Streams of somebody whose token ends: they end with it.
+//! Tests for streams whose token expires or is revoked: they end with it.
 
 use serde_json::json;
 
@@ -11,8 +11,9 @@ pub(super) async fn ends(events: &mut Events) {
     tokio::time::timeout(PATIENCE, ended).await.expect("the stream goes on");
 }
 
+/// Applies to listening streams and to subscriptions. A stream of another token continues.
 #[tokio::test]
-async fn a_stream_ends_when_the_token_that_opened_it_does() {
+async fn stream_ends_with_its_token() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
     let auth = issuer.config().replace("[[auth.issuers]]", "leeway = \"0s\"\n[[auth.issuers]]");
@@ -32,7 +33,7 @@ async fn a_stream_ends_when_the_token_that_opened_it_does() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_its_issuer_is_not_trusted_any_more() {
+async fn stream_ends_when_issuer_is_removed() {
     let (key, second) = (Signer::ed("one"), Signer::ed("two"));
     let (issuer, other) = (Issuer::with(&[&key]).await, Issuer::with(&[&second]).await);
     let (place, server) = trusting(&issuer);
@@ -44,8 +45,9 @@ async fn a_stream_ends_when_its_issuer_is_not_trusted_any_more() {
     assert_eq!(super::answered(&server, &token).await.0, 401);
 }
 
+/// A call that began with a valid token is answered after the token has expired.
 #[tokio::test]
-async fn an_answer_under_way_is_given_although_the_token_ends_meanwhile() {
+async fn pending_answer_survives_token_expiry() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
     let auth = issuer.config().replace("[[auth.issuers]]", "leeway = \"0s\"\n[[auth.issuers]]");
@@ -59,8 +61,9 @@ async fn an_answer_under_way_is_given_although_the_token_ends_meanwhile() {
     assert_eq!(super::answered(&server, &token).await.0, 401, "the next request needs another");
 }
 
+/// New rules reject the algorithm, the key source or the type of its token.
 #[tokio::test]
-async fn a_stream_ends_when_its_token_is_signed_by_what_does_not_count_any_more() {
+async fn stream_ends_when_token_becomes_invalid() {
     let (key, other) = (Signer::ec("one"), Signer::ed("two"));
     let (issuer, foreign) = (Issuer::with(&[&key, &other]).await, Issuer::with(&[&other]).await);
     let config = |more: &str| super::config(&format!("{}{more}", issuer.config()));
@@ -86,7 +89,7 @@ async fn a_stream_ends_when_its_token_is_signed_by_what_does_not_count_any_more(
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_its_issuer_withdraws_the_key_of_its_token() {
+async fn stream_ends_when_key_is_withdrawn() {
     let (key, next) = (Signer::ed("one"), Signer::ed("two"));
     let issuer = Issuer::with(&[&key]).await;
     let (place, server) = trusting(&issuer);
@@ -96,7 +99,7 @@ async fn a_stream_ends_when_its_issuer_withdraws_the_key_of_its_token() {
     issuer.publish(&[&next]);
     assert_eq!(super::answered(&server, &token(&next)).await.0, 200);
     assert_eq!(super::answered(&server, &token(&key)).await.0, 401);
-    // Streams are looked at once a minute, and whenever other rules come into force.
+    // Streams are checked once a minute, and whenever new rules take effect.
     let renamed = issuer.config().replace("[[auth.issuers]]", "resource_name = \"x\"\n[[auth.issuers]]");
     std::fs::write(place.config(), super::config(&renamed)).unwrap();
     ends(&mut listening).await;

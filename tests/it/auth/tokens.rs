@@ -1,4 +1,4 @@
-//! Signed tokens: which are good, and every way in which one is not.
+//! Tests for signed tokens: the valid ones, and every way in which a token can be invalid.
 
 use aws_lc_rs::hmac;
 use data_encoding::{BASE64, BASE64URL_NOPAD};
@@ -12,8 +12,9 @@ fn part(value: &Value) -> String {
     BASE64URL_NOPAD.encode(value.to_string().as_bytes())
 }
 
+/// Covers every algorithm, both generations, and an audience among several.
 #[tokio::test]
-async fn a_token_of_an_issuer_lets_in_whoever_it_is_for() {
+async fn valid_token_is_accepted() {
     let (rsa, ec, ed) = (Signer::rsa("one"), Signer::ec("two"), Signer::ed("three"));
     let issuer = Issuer::with(&[&rsa, &ec, &ed]).await;
     let (_place, server) = trusting(&issuer);
@@ -37,8 +38,9 @@ async fn a_token_of_an_issuer_lets_in_whoever_it_is_for() {
     assert_eq!(issuer.asked_for_keys(), 1, "keys are kept");
 }
 
+/// No message and no log contains the token, and no address that it names is requested.
 #[tokio::test]
-async fn a_token_that_is_not_right_is_refused_and_said_why() {
+async fn invalid_token_is_refused_with_reason() {
     let (key, other) = (Signer::rsa("one"), Signer::rsa("one"));
     let (ec, elsewhere) = (Signer::ec("two"), Signer::rsa("theirs"));
     let issuer = Issuer::with(&[&key, &ec]).await;
@@ -48,7 +50,7 @@ async fn a_token_that_is_not_right_is_refused_and_said_why() {
     let with = |more: Value| key.sign(&json!({}), &issuer.claims("ann", &more));
     let headed = |header: Value| key.sign(&header, &right);
 
-    // Key confusion: the public key, which anybody can read, used as if it were a shared secret.
+    // Key confusion: the public key is used as an HMAC secret.
     let confused = |secret: &[u8]| {
         let text =
             format!("{}.{}", part(&json!({"alg": "HS256", "kid": "one", "typ": "at+jwt"})), part(&right));
@@ -143,8 +145,9 @@ async fn a_token_that_is_not_right_is_refused_and_said_why() {
     assert!(!log.contains(ends), "no token is logged");
 }
 
+/// A token in the query, in a form or in a second header is refused.
 #[tokio::test]
-async fn a_token_stands_in_one_header_and_nowhere_else() {
+async fn token_is_accepted_in_header_only() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
     let (_place, server) = trusting(&issuer);
@@ -166,7 +169,7 @@ async fn a_token_stands_in_one_header_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_token_that_grants_too_little_is_told_what_it_needs() {
+async fn insufficient_scope_names_required_scopes() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
     let auth = issuer.config().replace(
@@ -204,8 +207,10 @@ async fn a_token_that_grants_too_little_is_told_what_it_needs() {
     );
 }
 
+/// The challenge for a tool has the scopes of the tool and of the server. A token with exactly these is
+/// sufficient.
 #[tokio::test]
-async fn who_lacks_a_scope_for_a_tool_is_told_all_that_a_token_needs() {
+async fn tool_challenge_lists_every_scope() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
     let auth = issuer.config().replace("[[auth.issuers]]", "required_scopes = [\"mcp\"]\n[[auth.issuers]]");
@@ -223,13 +228,13 @@ async fn who_lacks_a_scope_for_a_tool_is_told_all_that_a_token_needs() {
     let challenge = challenge(&refused);
     let asked = challenge.split_once("scope=\"").and_then(|(_, rest)| rest.split_once('"')).unwrap().0;
     assert_eq!(asked, "deploy mcp", "{challenge}");
-    // Whoever asks for just that has enough.
+    // A token with exactly these scopes is sufficient.
     let client = Client::open_with(server.url(), &with(asked)).await.unwrap();
     assert_eq!(text(&client.call("deploy", json!({})).await.unwrap()), "deployed\n");
 }
 
 #[tokio::test]
-async fn an_issuer_can_be_held_to_say_of_access_tokens_that_they_are() {
+async fn require_at_jwt_rejects_other_types() {
     let key = Signer::ed("one");
     let issuer = Issuer::with(&[&key]).await;
     let (_place, server) = super::serve(&format!("{}require_at_jwt = true\n", issuer.config()));
@@ -243,8 +248,9 @@ async fn an_issuer_can_be_held_to_say_of_access_tokens_that_they_are() {
     }
 }
 
+/// Tokens of another subject, tenant or issuer, and a key with the same name, do not see the tasks.
 #[tokio::test]
-async fn whose_token_it_is_decides_whose_tasks_are_seen() {
+async fn token_subject_owns_its_tasks() {
     let (key, other) = (Signer::ed("one"), Signer::ed("one"));
     let (issuer, second) = (Issuer::with(&[&key]).await, Issuer::with(&[&other]).await);
     let digest = {
@@ -283,7 +289,7 @@ async fn whose_token_it_is_decides_whose_tasks_are_seen() {
     );
 }
 
-/// How somebody is answered who shows the session of another.
+/// Returns the status of a request that uses another owner's session.
 async fn ann_session(server: &crate::support::Server, ann: &Client, token: &str) -> u16 {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let request =

@@ -1,4 +1,5 @@
-//! Tokens that only their issuer can read: it is asked, seldom, and believed for a while.
+//! Tests for opaque tokens: the server asks the issuer (introspection), seldom, and caches its answer for a
+//! while.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,8 +19,9 @@ async fn asked() -> (Signer, Issuer, String) {
     (key, issuer, auth)
 }
 
+/// An invalid answer is refused, and only tokens that can be of the issuer are sent to it.
 #[tokio::test]
-async fn an_issuers_word_lets_in_and_is_kept_for_a_while() {
+async fn introspection_answer_is_cached() {
     let (key, issuer, auth) = asked().await;
     let (place, server) = serve(&auth);
     let good = |more: Value| issuer.claims("ann", &more);
@@ -61,8 +63,9 @@ async fn an_issuers_word_lets_in_and_is_kept_for_a_while() {
     assert!(!log.contains("good-token") && !log.contains("client:secret"), "{log}");
 }
 
+/// Without an answer of the issuer, an unknown token gets 503 and not 401, and a cached answer still applies.
 #[tokio::test]
-async fn an_issuer_that_cannot_be_asked_makes_nobody_wrong() {
+async fn introspection_outage_rejects_no_token() {
     let (_key, issuer, auth) = asked().await;
     let (place, server) = serve(&auth);
     issuer.says("good", issuer.claims("ann", &json!({"active": true})));
@@ -76,7 +79,8 @@ async fn an_issuer_that_cannot_be_asked_makes_nobody_wrong() {
     let log = std::fs::read_to_string(place.path("server.log")).unwrap();
     assert!(log.contains("tokens cannot be looked up"), "{log}");
 
-    // By a secret that the issuer does not take, it is not asked anything, and nobody is told that they are wrong.
+    // If the issuer rejects the client secret, the server answers 503 and does not report the token as
+    // invalid.
     let (_other, issuer, auth) = asked().await;
     let (_place, server) = serve(&auth.replace("client:secret", "another"));
     assert_eq!(answered(&server, "good").await.0, 503);
@@ -84,7 +88,7 @@ async fn an_issuer_that_cannot_be_asked_makes_nobody_wrong() {
 }
 
 #[tokio::test]
-async fn made_up_tokens_do_not_shut_out_good_ones() {
+async fn unknown_tokens_do_not_block_valid() {
     let (_key, issuer, auth) = asked().await;
     let (_place, server) = serve(&auth);
     issuer.says("good", issuer.claims("ann", &json!({"active": true})));
@@ -96,10 +100,11 @@ async fn made_up_tokens_do_not_shut_out_good_ones() {
     assert_eq!(good.0, 200);
 }
 
+/// While the issuer is slow about made-up tokens of one address, valid tokens are answered.
 #[tokio::test]
-async fn an_issuer_that_is_slow_about_made_up_tokens_shuts_out_nobody_else() {
+async fn slow_introspection_blocks_no_other_caller() {
     let (_key, issuer, auth) = asked().await;
-    // Nothing is kept, so that the issuer is asked each time.
+    // Without a cache, the server asks the issuer each time.
     let (_place, server) = serve(&format!("{auth}cache_for = \"0s\"\n"));
     issuer.says("known", issuer.claims("ann", &json!({"active": true})));
     issuer.says("new", issuer.claims("bob", &json!({"active": true})));
@@ -119,7 +124,7 @@ async fn an_issuer_that_is_slow_about_made_up_tokens_shuts_out_nobody_else() {
             }
         };
         timeout(PATIENCE, pondered).await.expect("made-up tokens are asked about");
-        // As many of the others as there are have come by then.
+        // When this request is answered, the other made-up ones have arrived as well.
         let _ = made_up(1_000).await;
         tokio::join!(answered(&server, "known"), answered(&server, "new"))
     };

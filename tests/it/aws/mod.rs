@@ -1,5 +1,5 @@
-//! Step Functions from a distance: an hour without it, and two servers of which one cannot read the queue. What one server
-//! does with it is in `step_functions.rs`; `tests/e2e/engines` has real clients over it, at random.
+//! Tests for Step Functions in bad conditions: an hour without AWS, and two servers where one cannot read the
+//! queue. `step_functions.rs` tests one server. `tests/e2e/engines` runs real clients at random.
 
 mod outage;
 pub(crate) mod recorder;

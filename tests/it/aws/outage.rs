@@ -1,5 +1,6 @@
-//! An hour without AWS, on a clock that the test moves: the real loops over the adapter, with a stand-in behind a way that
-//! can be shut. The stand-in lives in real time, so what runs there goes on while the server's hour passes.
+//! A test of an hour without AWS, on a clock that the test advances. The real loops use the adapter, and a
+//! stand-in behind a proxy that can be shut. The stand-in runs in real time, so its executions continue while
+//! the server's hour passes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,15 +34,16 @@ use tokio_util::sync::CancellationToken;
 use super::standin::Standin;
 use crate::support::{Proxy, Way};
 
-/// Longer than the hour, and than what comes after it.
+/// A duration that exceeds the outage and everything after it.
 const DAY: Duration = Duration::from_secs(86_400);
-/// So long does the stand-in have for each second of the server's while the way is open, and while it is shut.
+/// Real time that the stand-in gets per second of the server's clock: while the proxy is open, and while it
+/// is shut.
 const OPEN: Duration = Duration::from_millis(100);
 const SHUT: Duration = Duration::from_millis(2);
-/// After so many seconds of the server's clock, what is owed has been done.
+/// Timeout for an expected state, in seconds of the server's clock.
 const SOON: u32 = 600;
 
-/// The clock of the runtime, whose time stands still unless it is moved.
+/// The clock of the runtime, which is paused and advances only when a test advances it.
 struct Paused(Instant);
 
 impl Clock for Paused {
@@ -68,7 +70,7 @@ impl Receivers for Nobody {
     }
 }
 
-/// Nothing is sealed, every output fits, and there are no slots.
+/// Tools without sealed arguments, output limits or slots.
 struct Plain;
 
 #[async_trait]
@@ -166,7 +168,7 @@ impl Node {
         self.service.get(&self.owner, id).await.unwrap().unwrap().task
     }
 
-    /// Lets seconds of the server's clock pass until a task is in this state.
+    /// Advances the server's clock until a task is in this state.
     async fn until(&self, id: &TaskId, what: &str, holds: impl Fn(&Task) -> bool) {
         for _ in 0..SOON {
             if holds(&self.task(id).await) {
@@ -178,8 +180,8 @@ impl Node {
     }
 }
 
-/// Moves the clock by so many seconds, in steps that are shorter than any limit of a call, and gives the world outside some
-/// time for each.
+/// Advances the clock in steps of 100 ms, which are shorter than any timeout of a call. External processes
+/// get `each` of real time per second.
 async fn pass(seconds: u32, each: Duration) {
     for _ in 0..10 * seconds {
         tokio::time::advance(Duration::from_millis(100)).await;
@@ -274,7 +276,7 @@ async fn an_hour_passes() {
     node.running.abort();
 }
 
-/// Tells the thread that holds the clock to end, also when the test fails.
+/// Stops the thread that keeps the clock from advancing, also when the test fails.
 struct Still(Arc<AtomicBool>);
 
 impl Drop for Still {
@@ -289,7 +291,7 @@ fn an_hour_without_aws_loses_nothing() {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        // While something blocks, a paused clock does not run ahead to the next timer.
+        // A paused clock does not advance to the next timer by itself while a blocking task runs.
         let still = Still(Arc::new(AtomicBool::new(true)));
         let holds = still.0.clone();
         tokio::task::spawn_blocking(move || {

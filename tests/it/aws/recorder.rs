@@ -1,5 +1,5 @@
-//! [`Recorder`]: a way to a stand-in that notes which operation each request asks for and which access key signed it, and can
-//! leave those of one operation unanswered. It must not change what it carries.
+//! [`Recorder`]: a proxy before a stand-in. It records the operation of each request and the access key that
+//! signed it, and can leave requests of one operation unanswered. It must not change what it forwards.
 
 use std::io;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// A request, as far as anybody wants to know it.
+/// The recorded fields of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
-    /// Such as `StartExecution`; of the Security Token Service its `Action`.
+    /// The operation, such as `StartExecution`; for the Security Token Service its `Action`.
     pub(crate) operation: String,
-    /// Whose access key signed it.
+    /// The access key that signed it.
     pub(crate) key: String,
 }
 
 #[derive(Default)]
 struct State {
     asked: Mutex<Vec<Asked>>,
-    /// Requests of this operation do not arrive.
+    /// The operation whose requests are not forwarded.
     held: Mutex<Option<&'static str>>,
 }
 
-/// The way. Who is connected by it is cut off when it is dropped.
+/// The proxy. Dropping it closes its connections.
 pub(crate) struct Recorder {
     pub(crate) url: String,
     state: Arc<State>,
@@ -35,7 +35,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A way to `http://HOST:PORT`.
+    /// Starts a proxy to `http://HOST:PORT`.
     pub(crate) async fn before(upstream: &str) -> Self {
         let upstream = upstream.strip_prefix("http://").unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -49,24 +49,24 @@ impl Recorder {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
                 let (state, upstream, counting) = (shared.clone(), upstream.clone(), counting.clone());
-                // A client that goes away in the middle is nothing to fail for.
+                // A client that disconnects early is not an error.
                 connections.spawn(async move { drop(serve(client, &upstream, &state, &counting).await) });
             }
         });
         Self { url, state, count, _serving: serving }
     }
 
-    /// From now on requests of this operation do not arrive, or all do.
+    /// Stops forwarding requests of this operation; with `None`, forwards all.
     pub(crate) fn hold(&self, operation: Option<&'static str>) {
         *self.state.held.lock() = operation;
     }
 
-    /// What was asked so far.
+    /// Returns the requests so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.state.asked.lock().clone()
     }
 
-    /// Waits until this operation was asked for so often.
+    /// Waits until this operation was requested `times` times.
     pub(crate) async fn until(&self, operation: &str, times: usize) {
         let mut count = self.count.clone();
         let seen = || self.asked().iter().filter(|asked| asked.operation == operation).count() >= times;
@@ -80,7 +80,7 @@ impl Recorder {
     }
 }
 
-/// Serves one request. The client is told to close, so that each request has a connection of its own.
+/// Serves one request. The client must close the connection afterwards, so that each request has its own.
 async fn serve(
     mut client: TcpStream,
     upstream: &str,
@@ -107,7 +107,7 @@ async fn serve(
     state.asked.lock().push(Asked { operation, key });
     counting.send_modify(|count| *count += 1);
     if held {
-        // Until the client goes away.
+        // Waits until the client disconnects.
         return client.read(&mut [0]).await.map(drop);
     }
     let mut server = TcpStream::connect(upstream).await?;
@@ -121,7 +121,7 @@ async fn serve(
     client.write_all(&answer).await
 }
 
-/// A request: its head without the empty line, and its body.
+/// Reads a request: its head without the empty line, and its body.
 async fn read(client: &mut TcpStream) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut bytes = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Two servers on one PostgreSQL database, of which only one can read the queue by which machines ask.
+//! A test with two servers on one PostgreSQL database, where only one can read the queue of questions.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::standin::Standin;
 use crate::step_functions::{place, until};
 use crate::support::{Modern, postgres};
 
-/// Enough that each server takes hold of some answers first.
+/// Enough calls that each server acts on some answers first.
 const CALLS: usize = 4;
 
 fn config(standin: &Standin, schema: &str, queue: &str) -> String {
@@ -23,8 +23,9 @@ fn config(standin: &Standin, schema: &str, queue: &str) -> String {
     )
 }
 
+/// The answer arrives at the server that has no task token, and the execution receives it exactly once.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_given_where_the_token_is_not_has_one_effect() {
+async fn answer_without_local_token_applies_once() {
     let standin = tokio::task::block_in_place(|| Standin::start("localstack"));
     let queue = standin.call("CreateQueue", json!({"QueueName": "ask"})).await["QueueUrl"].clone();
     let form = json!({"type": "object", "properties": {"ship": {"type": "boolean"}}, "required": ["ship"]});
@@ -41,7 +42,7 @@ async fn an_answer_given_where_the_token_is_not_has_one_effect() {
         )
         .await;
     let schema = postgres::schema();
-    // The second cannot reach the queue, so it never has a token. It knows what a question is all the same.
+    // The second server cannot reach the queue, so it never has a task token. It still knows the question.
     let reads = place(&config(&standin, &schema, &format!("{}/000000000000/ask", standin.url)));
     let cannot = place(&config(&standin, &schema, "http://127.0.0.1:9/000000000000/ask"));
     let (reader, other) = (reads.serve(), cannot.serve());
@@ -54,7 +55,7 @@ async fn an_answer_given_where_the_token_is_not_has_one_effect() {
     for id in &asked {
         let requests = until(&client, id, "input_required").await["inputRequests"].clone();
         let (key, _) = requests.as_object().unwrap().iter().next().unwrap();
-        // First where no token is, and then something else where it is.
+        // The first answer goes to the server without the token, then a different one to the server with it.
         for (client, ship) in [(&client, true), (&holder, false)] {
             let answer = json!({"action": "accept", "content": {"ship": ship}});
             let params = json!({"taskId": id, "inputResponses": {key: answer}});

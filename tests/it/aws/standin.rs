@@ -1,5 +1,5 @@
-//! Stand-ins for AWS: real servers of others, each a process of its own, and calls of their APIs. They are installed by
-//! `tests/run --only standins`. They must not know the server.
+//! Stand-ins for AWS: third-party servers, each in its own process, and calls of their APIs.
+//! `tests/run --only standins` installs them. They must not know the server.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -9,20 +9,21 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-/// A stand-in that runs. Its keeper stops it when its input ends, with this process at the latest.
+/// A running stand-in. Its keeper process stops it when its stdin closes, which happens at the latest when
+/// this process ends.
 pub(crate) struct Standin {
     pub(crate) url: String,
     _keeper: Child,
 }
 
 impl Standin {
-    /// LocalStack, one for all tests that do not need one for themselves.
+    /// Returns the LocalStack instance that tests share unless they need their own.
     pub(crate) fn shared() -> &'static Self {
         static SHARED: OnceLock<Standin> = OnceLock::new();
         tokio::task::block_in_place(|| SHARED.get_or_init(|| Self::start("localstack")))
     }
 
-    /// `localstack` or `ministack`.
+    /// Starts `localstack` or `ministack`.
     pub(crate) fn start(name: &str) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
@@ -32,7 +33,7 @@ impl Standin {
         let mut command = Command::new(python);
         command.arg("-B").arg(root.join("adapters/step-functions/tests/standins/serve.py"));
         command.arg(name).arg(&folder);
-        // Out of the way of a signal that is meant for the tests.
+        // A separate process group does not receive signals that are sent to the tests.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
@@ -42,13 +43,13 @@ impl Standin {
         Self { url: format!("http://127.0.0.1:{port}"), _keeper: keeper }
     }
 
-    /// A call of AWS. The stand-in looks at no signature.
+    /// Calls an AWS operation. The stand-in does not check signatures.
     pub(crate) async fn call(&self, operation: &str, body: Value) -> Value {
         let (service, scope) = match operation {
             "CreateQueue" => ("AmazonSQS", "sqs"),
             _ => ("AWSStepFunctions", "states"),
         };
-        // Each test has a runtime of its own, which takes its connections along.
+        // Each test has its own runtime, and a connection does not outlive its runtime.
         let http = reqwest::Client::new();
         let post = http.post(&self.url).header("x-amz-target", format!("{service}.{operation}"));
         let post = post.header("content-type", "application/x-amz-json-1.0");
@@ -60,7 +61,7 @@ impl Standin {
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{operation}: {text}"))
     }
 
-    /// A machine that asks by this state.
+    /// Creates a state machine that asks a question in this state, and returns its ARN.
     pub(crate) async fn asking(&self, name: &str, mut state: Value) -> String {
         let again = json!(["States.HeartbeatTimeout", "States.Timeout"]);
         state["HeartbeatSeconds"] = json!(5);
@@ -70,20 +71,20 @@ impl Standin {
         self.one_state(name, "Ships.", state).await
     }
 
-    /// A machine of this state, with a comment.
+    /// Creates a state machine with this one state and a comment, and returns its ARN.
     pub(crate) async fn one_state(&self, name: &str, comment: &str, mut state: Value) -> String {
         state["End"] = json!(true);
         self.machine(name, json!({"Comment": comment, "StartAt": "Only", "States": {"Only": state}})).await
     }
 
-    /// A machine; its ARN.
+    /// Creates a state machine and returns its ARN.
     pub(crate) async fn machine(&self, name: &str, definition: Value) -> String {
         let (definition, role) = (definition.to_string(), "arn:aws:iam::000000000000:role/tests");
         let made = json!({"name": name, "definition": definition, "roleArn": role});
         self.call("CreateStateMachine", made).await["stateMachineArn"].as_str().unwrap().to_owned()
     }
 
-    /// The executions of a machine, as a list has them.
+    /// Returns the executions of a state machine, as `ListExecutions` does.
     pub(crate) async fn executions(&self, machine: &str) -> Vec<Value> {
         let listed = self.call("ListExecutions", json!({"stateMachineArn": machine})).await;
         listed["executions"].as_array().unwrap().clone()

@@ -1,4 +1,5 @@
-//! [`Rows`]: the tasks in a server's database with what belongs to them, without what no two runs share.
+//! [`Rows`]: the tasks in a server's database with their related rows, without values that differ between any
+//! two runs.
 
 use std::time::Duration;
 
@@ -7,14 +8,14 @@ use serde_json::{Map, Value, json};
 
 use crate::support::TestApp;
 
-/// The longest that jobs may take to be over once their callers are.
+/// Timeout for jobs to end after their callers have finished.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// All rows, oldest first.
 pub(super) struct Rows(Vec<Value>);
 
 impl Rows {
-    /// Those of a server that is at work.
+    /// Reads the rows of a running server.
     pub(super) fn of(app: &TestApp) -> Self {
         let path = app.place.path("state/taskbridge.db");
         let base = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
@@ -40,19 +41,19 @@ impl Rows {
         Self(rows.collect())
     }
 
-    /// Those that are left when nothing is owed to the engine any more.
+    /// Waits until every job is closed, and returns the rows.
     pub(super) async fn settled(app: &TestApp) -> Self {
         Self::once(app, "a job never ends", |rows| rows.iter().all(|row| row["job"].get("closed").is_some()))
             .await
     }
 
-    /// Returns once the newest call's job runs.
+    /// Waits until the job of the newest call runs.
     pub(super) async fn running(app: &TestApp) {
         let runs = |rows: &[Value]| rows.last().is_some_and(|row| row["job"].get("open").is_some());
         Self::once(app, "a job never starts", runs).await;
     }
 
-    /// Those of the moment from which on this holds of them.
+    /// Waits until the rows satisfy a condition, and returns them.
     async fn once(app: &TestApp, or_else: &str, holds: impl Fn(&[Value]) -> bool) -> Self {
         let waiting = async {
             loop {
@@ -69,18 +70,18 @@ impl Rows {
         }
     }
 
-    /// Without the first ones.
+    /// Returns the rows without the first `count`.
     pub(super) fn after(self, count: usize) -> Vec<Value> {
         self.0.into_iter().skip(count).collect()
     }
 
-    /// The newest.
+    /// Returns the newest row.
     pub(super) fn last(mut self) -> Value {
         self.0.pop().expect("there is a row")
     }
 }
 
-/// A row without what no two runs share: of ids and times it is only said that they are set.
+/// Returns a row without values that differ between runs: ids and times become `set`.
 fn comparable(mut row: Value) -> Value {
     for name in ["id", "key", "created_at", "changed_at", "ended_at", "due_at"] {
         set(&mut row, name);
@@ -96,7 +97,7 @@ fn comparable(mut row: Value) -> Value {
         set(&mut job["spec"], "sealed");
     }
     if let Some(cancel) = row.get_mut("cancel") {
-        // A look can find the job stopped before the engine's answer to the cancel is written.
+        // A poll can find the job stopped before the engine's answer to the cancellation is written.
         for name in ["at", "not_before", "taken"] {
             set(cancel, name);
         }
@@ -110,8 +111,8 @@ fn comparable(mut row: Value) -> Value {
     }
     for asked in members(&mut row, "questions") {
         set(asked, "at");
-        // The stream that it went out on, in the generation that sends questions; and when the engine accepted the answer,
-        // which can be written after the job's end.
+        // The stream on which the question was sent, in the generation that sends questions. Also the time
+        // when the engine accepted the answer, which can be written after the job's end.
         for name in ["delivery", "settled_at"] {
             asked.as_object_mut().unwrap().remove(name);
         }
@@ -123,7 +124,7 @@ fn members<'a>(row: &'a mut Value, name: &str) -> impl Iterator<Item = &'a mut V
     row.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Says of a member that it is there, and not what it holds.
+/// Replaces a member by `set` if it exists.
 fn set(object: &mut Value, name: &str) {
     let members: &mut Map<String, Value> = object.as_object_mut().unwrap();
     if let Some(member) = members.get_mut(name) {

@@ -1,11 +1,11 @@
-//! [`Way`]: how a client calls a tool and comes to its result, by what its generation has for it. What a caller is told
-//! is brought to one form, so that it can be compared.
+//! [`Way`]: how a client calls a tool and gets its result, with the means of its generation. Results have one
+//! form, so that they can be compared.
 
 use serde_json::{Map, Value, json};
 
 use crate::support::{Client, Fault, Modern, text};
 
-/// A way to call.
+/// A way to call a tool.
 pub(super) struct Way {
     name: &'static str,
     client: Both,
@@ -16,28 +16,28 @@ enum Both {
     Stateless(Modern),
 }
 
-/// A call.
+/// A call of a tool.
 #[derive(Clone)]
 pub(super) struct Call {
     tool: &'static str,
     arguments: Value,
-    /// Called plainly where the client has a choice.
+    /// Whether it is a plain call where the client has a choice.
     plain: bool,
     key: Option<&'static str>,
 }
 
 impl Call {
-    /// A call that is a task where the client can say so.
+    /// Returns a call that is a task where the client can request one.
     pub(super) fn of(tool: &'static str, arguments: Value) -> Self {
         Self { tool, arguments, plain: false, key: None }
     }
 
-    /// A call that waits for its result where the client can say so.
+    /// Returns a call that waits for its result where the client can request that.
     pub(super) fn plain(tool: &'static str, arguments: Value) -> Self {
         Self { plain: true, ..Self::of(tool, arguments) }
     }
 
-    /// The same under an idempotency key.
+    /// Returns the same call with an idempotency key.
     pub(super) fn once(self, key: &'static str) -> Self {
         Self { key: Some(key), ..self }
     }
@@ -51,19 +51,19 @@ impl Call {
     }
 }
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Debug)]
 pub(super) enum Begun {
-    /// Its result is there.
+    /// The call has its result.
     Ended(Value),
-    /// It is this task, whose result is waited for with `task_wait` or fetched as the generation has it.
+    /// The call is this task. `task_wait` waits for its result, or the method of the generation.
     Task { id: String, with_tool: bool },
     /// The client is asked, and sends the request with these parameters again.
     Asks { params: Value, asked: Value },
 }
 
 impl Begun {
-    /// The task.
+    /// Returns the task id.
     pub(super) fn task(&self) -> &str {
         match self {
             Begun::Task { id, .. } => id,
@@ -75,11 +75,11 @@ impl Begun {
 impl Way {
     pub(super) const TASKS: &str = "tasks of 2025-11-25";
     pub(super) const EXTENSION: &str = "the extension of 2026-07-28";
-    /// All ways. The first is what the others are held against.
+    /// All ways. The others are compared with the first.
     pub(super) const ALL: [&str; 4] =
         [Self::TASKS, Self::EXTENSION, "plain calls of 2025-06-18", "plain calls of 2026-07-28"];
 
-    /// A client that goes this way.
+    /// Opens a client that uses this way.
     pub(super) async fn open(name: &'static str, url: &str) -> Self {
         let client = match name {
             Self::TASKS => Both::Sessions(Client::open(url).await.unwrap()),
@@ -90,13 +90,13 @@ impl Way {
         Self { name, client }
     }
 
-    /// Calls and comes to the end, where nothing is asked.
+    /// Calls a tool that asks nothing, and returns its result.
     pub(super) async fn run(&self, call: Call) -> Value {
         let begun = self.begin(call).await;
         self.end(begun, &Value::Null).await
     }
 
-    /// Calls, and answers nothing that is asked.
+    /// Calls a tool, and answers no question.
     pub(super) async fn begin(&self, call: Call) -> Begun {
         let as_task = self.name == Self::TASKS && !call.plain;
         let mut params = call.params();
@@ -107,7 +107,7 @@ impl Way {
         self.request(params, with_tool, &Value::Null).await
     }
 
-    /// Comes to the end of a call. What is asked on the way is answered with this.
+    /// Completes a call and returns its result. Every question gets `answer`.
     pub(super) async fn end(&self, mut begun: Begun, answer: &Value) -> Value {
         loop {
             begun = match begun {
@@ -141,7 +141,7 @@ impl Way {
         assert_ne!(cancelled.unwrap()["isError"], true);
     }
 
-    /// `tools/call`.
+    /// Sends `tools/call`.
     async fn request(&self, params: Value, with_tool: bool, answer: &Value) -> Begun {
         let answered = match &self.client {
             Both::Sessions(client) => client.converse("tools/call", params.clone(), answer).await,
@@ -167,7 +167,7 @@ impl Way {
         }
     }
 
-    /// Waits for a task as the generation has it.
+    /// Waits for a task with the method of the generation.
     async fn look(&self, id: String, answer: &Value) -> Begun {
         match &self.client {
             Both::Sessions(client) => {
@@ -193,7 +193,7 @@ impl Way {
     }
 }
 
-/// A tool result as it is compared.
+/// Returns a tool result in the form that is compared.
 fn told(result: &Value) -> Value {
     let text = text(result);
     let is_error = result["isError"] == true;
@@ -206,7 +206,7 @@ fn told(result: &Value) -> Value {
     json!({"text": text, "structured": result["structuredContent"], "is_error": is_error})
 }
 
-/// An error as it is compared.
+/// Returns an error in the form that is compared.
 fn refused(fault: &Fault) -> Value {
     match fault {
         Fault::Refused { message, .. } => json!({ "refused": message }),

@@ -1,5 +1,5 @@
-//! What can break while somebody waits: the server is killed and started again, an answer is lost, a session expires.
-//! And signals without a terminal.
+//! Tests for failures while a user waits: the server is killed and restarted, an answer is lost, a session
+//! expires. They also test signals without a terminal.
 
 use std::fs;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ impl House {
         self.server.kill();
     }
 
-    /// Asks the server to stop, and waits until it has.
+    /// Stops the server gracefully.
     fn stop(&mut self) {
         assert_eq!(self.server.stop(), Some(0));
     }
 
-    /// Starts a server at the address of the one before.
+    /// Starts a server at the previous address.
     fn start_again(&mut self) {
         let address = self.server.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
         let mut command = self.place.command("serve");
@@ -36,8 +36,9 @@ impl House {
     }
 }
 
+/// The client reconnects and continues with the same task.
 #[tokio::test]
-async fn a_call_goes_on_with_the_same_task_after_a_kill_of_the_server() {
+async fn call_survives_server_kill() {
     let mut house = House::start();
     let (child, mut lines) = house.begin(&["gated", "gate=kill"]);
     let id = id_behind("gated: task ", &says(&mut lines, "gated: task ").await);
@@ -54,8 +55,10 @@ async fn a_call_goes_on_with_the_same_task_after_a_kill_of_the_server() {
     assert!(listed.lines().count() == 1 && listed.starts_with(&id), "one task, and no other: {listed}");
 }
 
+/// The user answers while the server is down. The answer arrives after the restart, without a second
+/// question.
 #[tokio::test]
-async fn an_answer_that_was_given_while_the_server_was_away_arrives() {
+async fn answer_during_outage_arrives() {
     let mut house = House::start();
     for stops in [House::kill, House::stop] {
         let mut call = house.at_terminal(&["ask"]);
@@ -82,11 +85,11 @@ async fn an_answer_that_was_given_while_the_server_was_away_arrives() {
 }
 
 #[tokio::test]
-async fn a_session_that_expires_is_begun_anew() {
+async fn expired_session_is_renewed() {
     let house = House::with(&BASICS.replace("[server]", "[server]\nsession_lifetime = \"1s\""));
     let (child, mut lines) = house.begin(&["gated", "gate=long", "--json"]);
     says(&mut lines, "half painted").await;
-    // Longer than the session lives.
+    // Longer than the lifetime of the session.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     house.open("long");
     let output = child.wait_with_output().await.unwrap();
@@ -96,7 +99,7 @@ async fn a_session_that_expires_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn a_task_that_the_server_has_lost_is_told() {
+async fn lost_task_is_reported() {
     let mut house = House::start();
     let (child, mut lines) = house.begin(&["gated", "gate=lost"]);
     says(&mut lines, "half painted").await;
@@ -109,7 +112,7 @@ async fn a_task_that_the_server_has_lost_is_told() {
     house.open("lost");
 }
 
-/// Carries a connection to the server, and breaks it where the first `tools/call` is answered.
+/// Forwards a connection to the server, and closes it when the first `tools/call` is answered.
 async fn carry(mut client: TcpStream, mut server: TcpStream, broke: Arc<AtomicBool>) {
     let (mut asked, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
     let mut is_call = false;
@@ -131,8 +134,9 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, broke: Arc<AtomicBo
     }
 }
 
+/// A call whose answer is lost is sent again, and nothing starts twice.
 #[tokio::test]
-async fn a_call_whose_answer_is_lost_is_made_again_and_starts_nothing_twice() {
+async fn repeated_call_starts_one_task() {
     let house = House::start();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let way = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -156,8 +160,9 @@ async fn a_call_whose_answer_is_lost_is_made_again_and_starts_nothing_twice() {
     assert_eq!(listed.lines().count(), 1, "one task, and no other: {listed}");
 }
 
+/// The task continues, and the message has the command that attaches to it.
 #[tokio::test]
-async fn a_signal_without_a_terminal_leaves_the_task_running() {
+async fn signal_without_terminal_detaches() {
     let house = House::start();
     for (signal, code, gate) in [(Signal::INT, 130, "int"), (Signal::TERM, 143, "term")] {
         let (mut child, mut lines) = house.begin(&["gated", &format!("gate={gate}")]);

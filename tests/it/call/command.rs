@@ -1,4 +1,5 @@
-//! What is typed: arguments by the tool's schema, the list of tools, and what is wrong before anything is sent.
+//! Tests for the command line: arguments by the tool's schema, the list of tools, and errors that are found
+//! before anything is sent.
 
 use std::fs;
 use std::process::Stdio;
@@ -9,7 +10,7 @@ use super::House;
 use crate::support::BASICS;
 
 #[tokio::test]
-async fn arguments_are_typed_by_the_schema_of_the_tool() {
+async fn arguments_follow_tool_schema() {
     let house = House::start();
     let called = house.call(&["greet", "name=3", "times=2", "loud=true", "also=a,b"]).await;
     assert_eq!(
@@ -26,13 +27,13 @@ async fn arguments_are_typed_by_the_schema_of_the_tool() {
     fs::write(house.place.path("all.json"), r#"{"name": "eve"}"#).unwrap();
     let mut command = house.command(&["greet", "--args", "-"]);
     command.stdin(fs::File::open(house.place.path("all.json")).unwrap());
-    // `run` must not close it again.
+    // Started directly, so that its stdin stays this file.
     let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "hello eve 1 false []\n");
 }
 
 #[tokio::test]
-async fn a_file_is_sent_where_the_tool_takes_one() {
+async fn file_parameter_accepts_file() {
     let house = House::start();
     fs::write(house.place.path("plan.bin"), [0, 159, 146, 150]).unwrap();
     let called = house.call(&["count", "text=@plan.bin"]).await;
@@ -45,8 +46,9 @@ async fn a_file_is_sent_where_the_tool_takes_one() {
     assert!(called.stderr.starts_with("taskbridge: text=@nowhere: it cannot be read: "), "{called:?}");
 }
 
+/// Each invalid argument has its message, and no task is created.
 #[tokio::test]
-async fn what_is_wrong_is_told_before_anything_starts() {
+async fn invalid_arguments_fail_before_start() {
     let house = House::start();
     let called = house.call(&["greet", "times=9", "loud=perhaps", "nmae=ann", "stray"]).await;
     assert_eq!((called.code, called.stdout.as_str()), (Some(2), ""));
@@ -67,7 +69,7 @@ async fn what_is_wrong_is_told_before_anything_starts() {
 }
 
 #[tokio::test]
-async fn tools_are_listed_with_what_they_take() {
+async fn tool_list_shows_parameters() {
     let house = House::start();
     for arguments in [&[][..], &["--list"]] {
         let listed = house.call(arguments).await;
@@ -91,7 +93,7 @@ async fn tools_are_listed_with_what_they_take() {
 }
 
 #[tokio::test]
-async fn help_says_what_the_exit_codes_mean() {
+async fn help_explains_exit_codes() {
     let help = House::start().call(&["--help"]).await;
     for words in ["TASKBRIDGE_KEY", "TASKBRIDGE_URL", "  124  ", "  130  ", "NAME:=JSON", "--idempotency-key"]
     {
@@ -99,8 +101,9 @@ async fn help_says_what_the_exit_codes_mean() {
     }
 }
 
+/// The exit code is 2. Covers no listener, a wrong path, a wrong scheme and wrong options.
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told() {
+async fn unreachable_server_is_reported() {
     let house = House::start();
     let nobody = house.call(&["--url", "http://127.0.0.1:1", "greet", "name=ann"]).await;
     assert_eq!(nobody.code, Some(2));
@@ -143,8 +146,9 @@ principal = "ann"
 sha256 = "21fdbeecb49c56644f6cc4444328f5da14132c8a38fd86aad19b4da9e521a79c"
 "#;
 
+/// No message contains the key.
 #[tokio::test]
-async fn an_api_key_comes_from_the_environment_and_is_never_shown() {
+async fn api_key_comes_from_environment() {
     let house = House::with(KEYS);
     let without = house.call(&["greet", "name=ann"]).await;
     assert_eq!(without.code, Some(2));

@@ -1,4 +1,4 @@
-//! `taskbridge call`, as a user has it: the real client against the real server, with and without a terminal.
+//! Tests for `taskbridge call`: the real client with the real server, with and without a terminal.
 
 mod broken;
 mod command;
@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStderr};
 
 use crate::support::{BASICS, Ended, PROGRAM, Place, Pty, Server};
 
-/// The tools that are called. Jobs that wait do so for a file in the place's `gates`.
+/// The tools that the tests call. A job that waits does so for a file in the folder `gates` of its `Place`.
 const TOOLS: &str = r#"
 [reconciler]
 lease = "2s"
@@ -119,7 +119,7 @@ parameters.text = { type = "file" }
 target.command = ["wc", "-c", "{{ text }}"]
 "#;
 
-/// A place with a server, where the client runs.
+/// A server and its `Place`, in which the client runs.
 struct House {
     server: Server,
     place: Place,
@@ -130,14 +130,14 @@ impl House {
         Self::with(BASICS)
     }
 
-    /// With these basics in place of the usual ones.
+    /// Starts a server with `basics` instead of [`BASICS`].
     fn with(basics: &str) -> Self {
         let place = Place::new(&format!("{basics}{TOOLS}"));
         fs::create_dir(place.path("gates")).unwrap();
         Self { server: place.serve(), place }
     }
 
-    /// `taskbridge call ...`, not started.
+    /// Returns the command `taskbridge call ...`, not started.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         self.place.settle(command.arg("call").args(arguments));
@@ -145,17 +145,17 @@ impl House {
         command
     }
 
-    /// `taskbridge call ...` with nobody at it, to its end.
+    /// Runs `taskbridge call ...` without a terminal until it ends.
     async fn call(&self, arguments: &[&str]) -> Ended {
         self.place.run(self.command(arguments)).await
     }
 
-    /// `taskbridge call ...` at a terminal.
+    /// Runs `taskbridge call ...` at a terminal.
     fn at_terminal(&self, arguments: &[&str]) -> Pty {
         Pty::start(&self.command(arguments))
     }
 
-    /// Starts a call whose stderr is read line by line.
+    /// Starts a call and returns its stderr as lines.
     fn begin(&self, arguments: &[&str]) -> (Child, Lines<BufReader<ChildStderr>>) {
         let mut command = tokio::process::Command::from(self.command(arguments));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -164,13 +164,13 @@ impl House {
         (child, lines)
     }
 
-    /// Lets the jobs through that wait for this gate.
+    /// Opens a gate, so that the jobs that wait for it continue.
     fn open(&self, gate: &str) {
         fs::write(self.place.path("gates").join(gate), "").unwrap();
     }
 }
 
-/// Reads until a line has these words, and gives the line.
+/// Reads until a line contains `words`, and returns the line.
 async fn says(lines: &mut Lines<BufReader<ChildStderr>>, words: &str) -> String {
     let found = tokio::time::timeout(Duration::from_secs(60), async {
         while let Some(line) = lines.next_line().await.unwrap() {
@@ -183,7 +183,7 @@ async fn says(lines: &mut Lines<BufReader<ChildStderr>>, words: &str) -> String 
     found.await.unwrap()
 }
 
-/// The id that is told behind these words.
+/// Returns the id that follows `words` in a text.
 fn id_behind(words: &str, text: &str) -> String {
     let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("no {words:?} in: {text}"));
     rest.chars().take_while(char::is_ascii_alphanumeric).collect()

@@ -1,4 +1,5 @@
-//! What a call comes to without a terminal: output, files, exit codes, and tasks that are left and come back to.
+//! Tests for the results of a call without a terminal: output, files, exit codes, and tasks that a user
+//! leaves and attaches to again.
 
 use std::fs;
 
@@ -7,8 +8,9 @@ use serde_json::Value;
 use super::{House, id_behind, says};
 use crate::support::BASICS;
 
+/// Progress goes to stderr, and `--quiet` suppresses it.
 #[tokio::test]
-async fn progress_goes_to_stderr_and_the_result_alone_to_stdout() {
+async fn stdout_has_only_result() {
     let house = House::start();
     house.open("now");
     let called = house.call(&["gated", "gate=now"]).await;
@@ -22,7 +24,7 @@ async fn progress_goes_to_stderr_and_the_result_alone_to_stdout() {
 }
 
 #[tokio::test]
-async fn task_is_found_by_beginning_of_id() {
+async fn task_is_found_by_id_prefix() {
     let house = House::start();
     let one = house.call(&["gated", "gate=one", "--detach", "-q"]).await.stdout.trim().to_owned();
     let other = house.call(&["gated", "gate=other", "--detach", "-q"]).await.stdout.trim().to_owned();
@@ -39,8 +41,9 @@ async fn task_is_found_by_beginning_of_id() {
     house.place.jobs_end().await;
 }
 
+/// The reason goes to stderr, or into the document of `--json`.
 #[tokio::test]
-async fn a_job_that_fails_is_told_on_stderr_and_by_the_exit_code() {
+async fn failed_job_sets_exit_code() {
     let house = House::start();
     let called = house.call(&["fail"]).await;
     assert_eq!((called.code, called.stdout.as_str()), (Some(1), ""), "{called:?}");
@@ -55,7 +58,7 @@ async fn a_job_that_fails_is_told_on_stderr_and_by_the_exit_code() {
 }
 
 #[tokio::test]
-async fn what_a_job_says_is_shown_as_it_comes() {
+async fn job_messages_are_shown_live() {
     let house = House::start();
     let (child, mut lines) = house.begin(&["talk"]);
     assert_eq!(says(&mut lines, "opening the tin").await, "talk: opening the tin");
@@ -76,13 +79,13 @@ async fn a_script_gets_one_document() {
 }
 
 #[tokio::test]
-async fn data_is_printed_for_people_where_there_is_no_text() {
+async fn data_without_text_is_formatted() {
     let house = House::start();
     assert_eq!(house.call(&["data", "-q"]).await.stdout, "{\n  \"litres\": 3\n}\n");
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_named_or_saved() {
+async fn binary_content_is_named_or_saved() {
     let house = House::start();
     let called = house.call(&["show"]).await;
     assert_eq!(called.stdout, "look\n");
@@ -107,8 +110,9 @@ async fn what_is_no_text_is_named_or_saved() {
     assert_eq!(bytes("out/sub/raw.bin"), [0, 255]);
 }
 
+/// `--detach` prints the id. `--timeout` ends with exit code 124 and leaves the task running.
 #[tokio::test]
-async fn a_task_can_be_left_and_come_back_to() {
+async fn detached_task_can_be_attached() {
     let house = House::start();
     let left = house.call(&["gated", "gate=later", "--detach", "--ttl", "1h"]).await;
     assert_eq!(left.code, Some(0), "{left:?}");
@@ -145,8 +149,9 @@ async fn a_task_can_be_cancelled() {
     house.place.jobs_end().await;
 }
 
+/// The same idempotency key with other arguments is refused.
 #[tokio::test]
-async fn the_same_key_is_the_same_task() {
+async fn repeated_key_returns_same_task() {
     let house = House::start();
     let call =
         async || house.call(&["greet", "name=ann", "--idempotency-key", "k", "--detach", "-q"]).await.stdout;
@@ -158,8 +163,10 @@ async fn the_same_key_is_the_same_task() {
     assert!(other.stderr.contains("greet could not be run: "), "{}", other.stderr);
 }
 
+/// A tool without tasks is called without one. Past the call budget, the client continues with the task of
+/// the handle.
 #[tokio::test]
-async fn a_tool_without_tasks_is_called_plainly_and_goes_on_as_one_if_it_takes_long() {
+async fn slow_plain_call_becomes_task() {
     let basics = BASICS.replace("[server]", "[server]\ncall_budget = \"300ms\"");
     let house = House::with(&basics);
     let refused = house.call(&["plain", "gate=slow", "--detach"]).await;
@@ -179,7 +186,7 @@ async fn a_tool_without_tasks_is_called_plainly_and_goes_on_as_one_if_it_takes_l
 }
 
 #[tokio::test]
-async fn who_waits_in_line_sees_how_many_are_before() {
+async fn queued_call_shows_its_position() {
     let house = House::start();
     for _ in 0..2 {
         house.call(&["narrow", "gate=first", "--detach"]).await;
@@ -194,8 +201,9 @@ async fn who_waits_in_line_sees_how_many_are_before() {
     house.open("first");
 }
 
+/// Without a terminal, a tool that asks before its start is refused.
 #[tokio::test]
-async fn without_a_terminal_nobody_is_asked() {
+async fn question_needs_terminal() {
     let house = House::start();
     let refused = house.call(&["careful"]).await;
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{refused:?}");

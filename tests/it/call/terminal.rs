@@ -1,10 +1,10 @@
-//! At a terminal: the bar, questions, and Ctrl-C.
+//! Tests at a terminal: the progress bar, questions, and Ctrl-C.
 
 use super::{House, id_behind};
 use crate::support::{CTRL_C, CTRL_D, Client};
 
 #[tokio::test]
-async fn a_bar_shows_how_far_it_is_and_makes_way_for_the_result() {
+async fn progress_bar_gives_way_to_result() {
     let house = House::start();
     let mut call = house.at_terminal(&["gated", "gate=bar"]);
     call.shows("gated: task ").await;
@@ -20,7 +20,7 @@ async fn a_bar_shows_how_far_it_is_and_makes_way_for_the_result() {
 }
 
 #[tokio::test]
-async fn notice_over_bar_has_line_of_its_own() {
+async fn notice_over_bar_has_own_line() {
     let house = House::start();
     let mut call = house.at_terminal(&["gated", "gate=own"]);
     call.shows("half painted").await;
@@ -35,7 +35,7 @@ async fn notice_over_bar_has_line_of_its_own() {
 }
 
 #[tokio::test]
-async fn who_comes_back_sees_how_far_it_is_too() {
+async fn attached_call_shows_progress_bar() {
     let house = House::start();
     let left = house.call(&["gated", "gate=back", "--detach", "-q"]).await;
     let mut call = house.at_terminal(&["--task", left.stdout.trim_end()]);
@@ -47,7 +47,7 @@ async fn who_comes_back_sees_how_far_it_is_too() {
 }
 
 #[tokio::test]
-async fn a_question_is_asked_field_by_field_until_each_answer_fits() {
+async fn question_repeats_until_fields_fit() {
     let house = House::start();
     let mut call = house.at_terminal(&["ask"]);
     call.shows("ask asks:").await;
@@ -79,11 +79,12 @@ async fn a_question_is_asked_field_by_field_until_each_answer_fits() {
     assert!(shown.contains(answer), "{shown}");
 }
 
+/// Input from before the question is discarded.
 #[tokio::test]
-async fn an_empty_answer_is_the_default_and_what_was_typed_before_is_no_answer() {
+async fn empty_answer_uses_default() {
     let house = House::start();
     let mut call = house.at_terminal(&["ask"]);
-    // Typed while nothing was asked yet.
+    // Typed before anything was asked.
     call.enters("2");
     call.shows("Enter for Signal red): ").await;
     call.enters("");
@@ -99,7 +100,7 @@ async fn an_empty_answer_is_the_default_and_what_was_typed_before_is_no_answer()
 }
 
 #[tokio::test]
-async fn a_question_can_be_declined_or_closed() {
+async fn question_can_be_declined_or_closed() {
     let house = House::start();
     for (keys, action) in [(":no\n", "decline"), (":cancel\n", "cancel"), (CTRL_D, "cancel")] {
         let mut call = house.at_terminal(&["ask"]);
@@ -110,8 +111,9 @@ async fn a_question_can_be_declined_or_closed() {
     }
 }
 
+/// The address is shown, and the program opens no browser.
 #[tokio::test]
-async fn a_page_is_shown_and_opened_by_nobody_but_the_user() {
+async fn page_is_opened_by_user_only() {
     let house = House::start();
     for (entry, action) in [("yes", "accept"), ("no", "decline"), ("cancel", "cancel")] {
         let mut call = house.at_terminal(&["pay"]);
@@ -149,7 +151,7 @@ async fn consent_is_asked_before_anything_starts() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_needs_any_more_is_taken_back() {
+async fn question_of_ended_task_is_withdrawn() {
     let house = House::start();
     let mut call = house.at_terminal(&["ask"]);
     call.shows("Signal red): ").await;
@@ -162,8 +164,9 @@ async fn a_question_that_nobody_needs_any_more_is_taken_back() {
     house.place.jobs_end().await;
 }
 
+/// The choices are to wait, to leave the task running, and to cancel it.
 #[tokio::test]
-async fn ctrl_c_asks_whether_to_wait_leave_or_cancel() {
+async fn ctrl_c_offers_three_choices() {
     let house = House::start();
     let mut call = house.at_terminal(&["gated", "gate=wait"]);
     call.shows("half painted").await;
@@ -203,14 +206,15 @@ async fn ctrl_c_asks_whether_to_wait_leave_or_cancel() {
     house.place.jobs_end().await;
 }
 
+/// The task continues, and a client that attaches to it is asked the question again.
 #[tokio::test]
-async fn a_second_ctrl_c_leaves_the_task_running() {
+async fn second_ctrl_c_detaches() {
     let house = House::start();
     let mut call = house.at_terminal(&["ask"]);
     call.shows("Signal red): ").await;
     call.types(CTRL_C);
     call.shows("What now?").await;
-    // Back to the question.
+    // Returns to the question.
     call.enters("");
     call.shows("Signal red): ").await;
     call.types(CTRL_C);
@@ -220,7 +224,7 @@ async fn a_second_ctrl_c_leaves_the_task_running() {
     assert_eq!(code, Some(130), "{shown}");
     let id = id_behind("taskbridge call --task ", &shown);
 
-    // Whoever comes back is asked.
+    // A user who attaches again is asked.
     let mut call = house.at_terminal(&["--task", &id]);
     call.shows("Signal red): ").await;
     call.types(":no\n");

@@ -1,7 +1,8 @@
-//! Many clients that listen to one server, each for a task of its own: no error, bounded memory, an end wakes only who
-//! listens for it, and when the server stops, every stream ends in order.
+//! A load test with many clients that listen to one server, each for its own task. There must be no error,
+//! and memory is bounded. The end of a task wakes only its listener. When the server stops, every stream ends
+//! cleanly.
 //!
-//! `$TASKBRIDGE_CROWD_LISTENERS` says how many.
+//! `$TASKBRIDGE_CROWD_LISTENERS` sets the number of clients.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -15,22 +16,22 @@ use crate::support::{
     BASICS, Client, Events, Fault, Generation, Modern, Place, TestApp, knob, raise_file_limit,
 };
 
-/// The most memory that an optimized server may hold with 5,000 listeners and a task for each: 100 MB, in MiB.
+/// Memory limit in MiB for an optimized server with 5,000 listeners and a task for each (100 MB).
 const MOST_MIB: u64 = 95;
 
-/// How many tasks are ended that somebody listens for.
+/// Number of ended tasks that have a listener.
 const HEARD: usize = 50;
 
-/// How long the server looks back on nothing, for what that costs.
+/// How long the idle CPU usage is measured.
 const IDLE: Duration = Duration::from_secs(3);
 
-/// What came on a stream: a message, or its end.
+/// An event of a stream: a message, or its end.
 struct Came {
     listener: usize,
     what: Result<Option<Value>, Fault>,
 }
 
-/// The streams, numbered, and what comes on them.
+/// The streams, numbered, and their events.
 struct Crowd {
     generation: Generation,
     /// The task of each listener.
@@ -40,7 +41,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Opens so many streams, several at a time.
+    /// Opens this many streams, several at a time.
     async fn gather(generation: Generation, client: &Client, modern: &Modern, listeners: usize) -> Self {
         let (sender, came) = mpsc::unbounded_channel();
         let mut crowd =
@@ -60,7 +61,8 @@ impl Crowd {
         }
     }
 
-    /// Waits until as many listeners as tasks were ended have been told that theirs has, and gives their numbers.
+    /// Waits until as many listeners as tasks ended have received the end of their task, and returns their
+    /// numbers.
     async fn told_of_ends(&mut self, ends: usize) -> HashSet<usize> {
         let mut told = HashSet::new();
         while told.len() < ends {
@@ -73,7 +75,8 @@ impl Crowd {
         told
     }
 
-    /// True if a message tells that this listener's task has ended. It must be told of no other.
+    /// Returns true if a message reports the end of this listener's task. It must not be about any other
+    /// task.
     fn is_end(&self, listener: usize, message: &Value) -> bool {
         let method = match self.generation {
             Generation::V2025 => "notifications/tasks/status",
@@ -86,7 +89,7 @@ impl Crowd {
         message["params"]["status"] == "cancelled"
     }
 
-    /// Reads every stream to its end, which must be in order; nobody is told of an end any more.
+    /// Reads every stream to its end, which must be clean. No further end of a task may be reported.
     async fn disperse(mut self) {
         let mut answered = HashSet::new();
         let mut ended = 0;
@@ -103,13 +106,13 @@ impl Crowd {
             }
         }
         assert_eq!(ended, self.tasks.len(), "every stream ends");
-        // A GET stream answers nothing; a subscription is a request, and its answer ends it.
+        // A GET stream has no response. A subscription is a request, and its response ends it.
         let subscriptions = if self.generation == Generation::V2026 { ended } else { 0 };
         assert_eq!(answered.len(), subscriptions);
     }
 }
 
-/// One more stream with a task of its own: that of a new session, or a subscription.
+/// Opens one more stream with its own task: the stream of a new session, or a subscription.
 async fn open(generation: Generation, client: &Client, modern: &Modern) -> Result<(String, Events), Fault> {
     let arguments = json!({"delay_ms": ENDLESS_MS, "text": ""});
     match generation {
@@ -130,7 +133,7 @@ async fn read(listener: usize, mut events: Events, came: mpsc::UnboundedSender<C
     loop {
         let what = events.next().await;
         let is_over = !matches!(what, Ok(Some(_)));
-        // Nobody takes it once the test has failed.
+        // Nothing receives it after the test has failed.
         let _ = came.send(Came { listener, what });
         if is_over {
             return;
@@ -154,7 +157,7 @@ async fn a_crowd_listens(generation: Generation, what: &str) {
     println!("crowd: the end of a task costs {alone:?} alone, {amid:?} while {listeners} listen for others");
     assert!(amid < alone * 3 + Duration::from_millis(1), "an end wakes more than those who listen for it");
 
-    // Spread over the crowd, and each told to the one who listens for it, and to nobody else.
+    // These tasks are spread over the clients. Each end is reported to its own listener only.
     let ended: HashSet<usize> = (0..HEARD).map(|n| n * listeners / HEARD).collect();
     let before = app.server.cpu();
     for listener in &ended {

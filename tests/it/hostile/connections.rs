@@ -1,4 +1,4 @@
-//! Many connections: what is served all the same, and what is turned away.
+//! Tests for many connections: those that are served, and those that are refused.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -13,8 +13,9 @@ use crate::support::{BASICS, Client, Place, TestApp, raise_file_limit};
 const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
+/// Other addresses are still served.
 #[tokio::test]
-async fn one_address_has_so_many_connections_and_shuts_out_nobody_else() {
+async fn connections_are_limited_per_address() {
     let app = TestApp::start("[limits]\nmax_connections_per_address = 3");
     let url = app.server.url();
     let mut held = Vec::new();
@@ -31,7 +32,7 @@ async fn one_address_has_so_many_connections_and_shuts_out_nobody_else() {
 }
 
 #[tokio::test]
-async fn beyond_the_limit_connections_wait_and_are_served_in_the_end() {
+async fn excess_connections_wait() {
     let app = TestApp::start("[limits]\nmax_connections = 2");
     let url = app.server.url();
     let (mut first, mut second, mut third) =
@@ -43,8 +44,9 @@ async fn beyond_the_limit_connections_wait_and_are_served_in_the_end() {
     assert_eq!(third.answer().await.unwrap().status, 200);
 }
 
+/// With 1,000 silent connections, a client is served, and the server closes them all.
 #[tokio::test]
-async fn a_thousand_connections_that_say_nothing_hold_up_nobody() {
+async fn silent_connections_delay_no_client() {
     raise_file_limit();
     let app = TestApp::start(
         "[limits]\nhead_within = \"2s\"\n[backends.sim]\nkind = \"sim\"\n[tools.job]\nbackend = \"sim\"\ntarget = {}",
@@ -54,13 +56,14 @@ async fn a_thousand_connections_that_say_nothing_hold_up_nobody() {
     let client = Client::open(url).await.unwrap();
     let task = client.start("job", json!({})).await.unwrap();
     client.result(&task).await.unwrap();
-    // And none of them is kept.
+    // The server closes all of them.
     assert!(
         join_all(crowd.into_iter().map(Raw::closes_without_a_word)).await.into_iter().all(|closed| closed)
     );
 }
 
-/// More idle connections than descriptors: the oldest are closed, and the store keeps the descriptors that it needs.
+/// With more idle connections than file descriptors, the oldest are closed, and the store keeps the
+/// descriptors that it needs.
 #[tokio::test]
 async fn idle_connections_fit_the_descriptor_limit() {
     let place = Place::new(&format!(
@@ -79,7 +82,7 @@ async fn idle_connections_fit_the_descriptor_limit() {
     assert!(log.contains("max_connections in [limits]") && log.contains("RLIMIT_NOFILE"), "{log}");
 }
 
-/// A stream is not idle.
+/// A stream does not count as idle.
 #[tokio::test]
 async fn oldest_idle_connection_makes_room() {
     let app = TestApp::start("[limits]\nmax_connections = 2");
@@ -98,7 +101,7 @@ async fn oldest_idle_connection_makes_room() {
     assert!(!matches!(more, Ok(Ok(0) | Err(_))), "the stream goes on: {more:?}");
 }
 
-/// Large heads share a budget, and a connection that had one is not kept.
+/// Large heads share a budget, and a connection that sent one is not kept open.
 #[tokio::test]
 async fn large_heads_give_memory_back() {
     raise_file_limit();
@@ -120,8 +123,9 @@ async fn large_heads_give_memory_back() {
     );
 }
 
+/// A stream over the limit gets 429.
 #[tokio::test]
-async fn one_owner_has_so_many_streams_open() {
+async fn streams_are_limited_per_owner() {
     let app = TestApp::start("[limits]\nmax_streams_per_owner = 2");
     let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
     let begin = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {

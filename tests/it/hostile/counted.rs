@@ -1,4 +1,5 @@
-//! What is sent without end: by whom it is counted, and that nothing is uncounted because it is no call.
+//! Tests for requests sent without pause: by which caller they are counted, and that every method counts, not
+//! only calls.
 
 use std::net::Ipv4Addr;
 
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use super::raw::{LIST, PATIENCE, Raw};
 use crate::support::{Place, TestApp};
 
-/// A server that answers two polls of one caller a second, and holds eight more.
+/// Starts a server that answers two polls per second for a caller, and queues eight more.
 fn app(auth: &str, more: &str) -> TestApp {
     let place = Place::new(&format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nmax_polls_per_second = 2\n{auth}\n[store]\npath = \"state/t.db\"\n{more}"
@@ -19,7 +20,7 @@ fn app(auth: &str, more: &str) -> TestApp {
     TestApp { server: place.serve(), place }
 }
 
-/// A session, as headers.
+/// A session, with its headers.
 struct Session {
     http: Client,
     url: String,
@@ -56,8 +57,9 @@ async fn status(request: RequestBuilder) -> u16 {
     request.send().await.unwrap().status().as_u16()
 }
 
+/// They are delayed, then refused. They are counted apart from requests.
 #[tokio::test]
-async fn notifications_and_responses_without_pause_are_slowed_down_and_then_refused() {
+async fn notifications_and_responses_are_throttled() {
     let app = app("[auth]\nsingle_user = true", "");
     let session = Session::begin(&app).await;
     let nothing = json!({"jsonrpc": "2.0", "id": "never", "result": {}});
@@ -70,8 +72,9 @@ async fn notifications_and_responses_without_pause_are_slowed_down_and_then_refu
     assert_eq!(status(session.say(&ping)).await, 200, "requests are counted by themselves");
 }
 
+/// The end of a session is stored, so a caller can end only so many in a day.
 #[tokio::test]
-async fn ends_of_sessions_are_counted_since_each_is_kept() {
+async fn session_ends_are_limited() {
     let app = app("[auth]\nsingle_user = true", "[limits]\nmax_ended_sessions_per_day = 2\n");
     let (one, two, three) =
         (Session::begin(&app).await, Session::begin(&app).await, Session::begin(&app).await);
@@ -83,8 +86,9 @@ async fn ends_of_sessions_are_counted_since_each_is_kept() {
     assert_eq!([status(one.say(&ping)).await, status(three.say(&ping)).await], [404, 200], "it goes on");
 }
 
+/// Sessions with stored settings are limited per day, and changes of the settings by rate.
 #[tokio::test]
-async fn sessions_that_have_something_kept_are_counted_and_what_they_set_as_well() {
+async fn stored_sessions_are_limited() {
     let app = app("[auth]\nsingle_user = true", "[limits]\nmax_kept_sessions_per_day = 2\n");
     let level = |level: &str| json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": level}});
     let (one, two, three) =
@@ -106,7 +110,7 @@ async fn sessions_that_have_something_kept_are_counted_and_what_they_set_as_well
 }
 
 #[tokio::test]
-async fn polls_of_nobody_in_particular_are_counted_by_where_they_are_from() {
+async fn anonymous_polls_count_by_address() {
     let app = app("", "");
     let url = app.server.url();
     let poll = |n: usize| {
@@ -124,7 +128,7 @@ async fn polls_of_nobody_in_particular_are_counted_by_where_they_are_from() {
     assert_ne!(elsewhere.post(&poll(0)).await.status, 429, "others are not slowed down");
 }
 
-/// Asks this so often at once that, were nobody else slowed down, some must be refused; waits until some are.
+/// Sends 40 requests at once, which exceeds the rate limit, and waits until five are refused with 429.
 async fn is_refused(what: &str, ask: impl Fn() -> RequestBuilder) {
     let mut crowd: FuturesUnordered<_> = (0..40).map(|_| status(ask())).collect();
     let some = async {
@@ -137,8 +141,9 @@ async fn is_refused(what: &str, ask: impl Fn() -> RequestBuilder) {
     tokio::time::timeout(PATIENCE, some).await.unwrap_or_else(|_| panic!("{what} is not refused"));
 }
 
+/// Every method that reads or waits has the rate limit of polls. A ping does not count.
 #[tokio::test]
-async fn whatever_looks_or_waits_is_counted_and_not_only_a_poll() {
+async fn every_reading_method_is_throttled() {
     let id = "a".repeat(32);
     let tool = |name: &str, arguments: Value| ("tools/call", json!({"name": name, "arguments": arguments}));
     for (method, params) in [
@@ -165,8 +170,9 @@ async fn whatever_looks_or_waits_is_counted_and_not_only_a_poll() {
     is_refused("GET", || session.of_it(session.http.get(&session.url))).await;
 }
 
+/// The rate limit delays the streams and refuses none of them.
 #[tokio::test]
-async fn all_that_an_owner_may_have_open_can_come_back_at_once() {
+async fn all_streams_can_reopen_at_once() {
     let place = Place::new(
         "[server]\nlisten = \"127.0.0.1:0\"\nmax_polls_per_second = 10\n[auth]\nsingle_user = true\n\
          [store]\npath = \"state/t.db\"\n[limits]\nmax_streams_per_owner = 50\n",

@@ -1,4 +1,4 @@
-//! `/hooks/...`, where anybody may post: of what nothing proves yet, no more is held than there is room for.
+//! Tests for `/hooks/...`, where anyone may post: unauthenticated bodies use bounded memory.
 
 use futures_util::FutureExt as _;
 use futures_util::future::select_all;
@@ -21,18 +21,19 @@ kind = "sim"
 address = "127.0.0.1:9"
 "#;
 
-/// The largest body, of which an address may have four on their way, and all together sixteen.
+/// The largest body. An address may have four of them in transit, all addresses together sixteen.
 const LARGEST: usize = 1024 * 1024;
 const EACH: usize = 4;
 
-/// How much of a body comes before the rest is waited for.
+/// How many bytes of a body are sent before the rest is delayed.
 const BEGUN: usize = 100;
 
 fn head(backend: &str, length: usize) -> String {
     format!("POST /hooks/{backend} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n")
 }
 
-/// One more than an address may have on their way: one of them is refused, and the others are waited for.
+/// Begins one body more than the limit of an address. One of them is refused, and the server waits for the
+/// others.
 async fn fill(url: &str, last: u8) -> Vec<Raw> {
     let mut coming = Vec::new();
     for _ in 0..=EACH {
@@ -46,8 +47,9 @@ async fn fill(url: &str, last: u8) -> Vec<Raw> {
     coming
 }
 
+/// A delivery over the budget gets 503. The memory is free again after the check of a body.
 #[tokio::test]
-async fn bodies_that_nothing_proves_have_so_much_room_and_no_more() {
+async fn unauthenticated_bodies_share_budget() {
     let app = TestApp::start(CONFIG);
     let url = app.server.url();
     let mut coming = Vec::new();
@@ -70,8 +72,9 @@ async fn bodies_that_nothing_proves_have_so_much_room_and_no_more() {
     assert_eq!(engine.answer().await.unwrap().status, 202);
 }
 
+/// The head is enough to refuse a delivery for such a backend, or one that is too large.
 #[tokio::test]
-async fn nothing_is_read_for_a_backend_that_takes_no_deliveries() {
+async fn unwanted_delivery_body_is_unread() {
     let app = TestApp::start(CONFIG);
     for backend in ["none", "deaf"] {
         let mut raw = Raw::open(app.server.url()).await;

@@ -1,5 +1,6 @@
-//! Heads and bodies whose form could mean one thing to a proxy and another here (request smuggling), and heads that are too
-//! large. What the HTTP library refuses by itself is shown as well: a change of it would show.
+//! Tests for heads and bodies that a proxy and this server could read differently (request smuggling), and
+//! for heads that are too large. They also cover what the HTTP library refuses by itself, so that a change of
+//! it is noticed.
 
 use super::raw::{LIST, Raw, post};
 use crate::support::TestApp;
@@ -11,7 +12,7 @@ max_headers = 20
 max_url_bytes = 200
 "#;
 
-/// The status that bytes on a connection of their own are answered with; 0 if it is closed without an answer.
+/// Returns the status for bytes on their own connection; 0 if it is closed without a response.
 async fn status(app: &TestApp, bytes: &[u8]) -> u16 {
     let mut raw = Raw::open(app.server.url()).await;
     raw.send(bytes).await;
@@ -19,7 +20,7 @@ async fn status(app: &TestApp, bytes: &[u8]) -> u16 {
 }
 
 #[tokio::test]
-async fn a_head_that_means_two_things_is_refused() {
+async fn ambiguous_head_is_refused() {
     let app = TestApp::start(CONFIG);
     let list = format!("Content-Type: application/json\r\n\r\n{LIST}");
     for (what, bytes) in [
@@ -74,8 +75,9 @@ async fn a_head_that_means_two_things_is_refused() {
     }
 }
 
+/// HTTP/2, TLS, HTTP/0.9 and garbage get 400 or no answer.
 #[tokio::test]
-async fn what_is_not_this_protocol_is_answered_with_a_refusal_or_nothing() {
+async fn foreign_protocol_is_refused() {
     let app = TestApp::start(CONFIG);
     for (what, bytes) in [
         ("HTTP/2", &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..]),
@@ -89,20 +91,22 @@ async fn what_is_not_this_protocol_is_answered_with_a_refusal_or_nothing() {
     assert_eq!(Raw::open(app.server.url()).await.get("/healthz").await.unwrap().status, 200);
 }
 
+/// A host name in the request target is checked like one in the `Host` header.
 #[tokio::test]
-async fn a_name_in_the_target_is_held_against_the_rules_like_one_in_the_header() {
+async fn target_host_follows_host_rules() {
     let app = TestApp::start(CONFIG);
     let request = |target: &str| post(LIST).replacen("POST /mcp ", &format!("POST {target} "), 1);
     assert_eq!(status(&app, request("http://localhost/mcp").as_bytes()).await, 200);
     assert_eq!(status(&app, request("http://evil.example/mcp").as_bytes()).await, 403);
 }
 
+/// After a body with both a length and chunks, the server closes the connection.
 #[tokio::test]
-async fn nothing_is_asked_behind_a_body_whose_end_could_be_elsewhere() {
+async fn request_after_ambiguous_body_is_ignored() {
     let app = TestApp::start(CONFIG);
     let mut raw = Raw::open(app.server.url()).await;
-    // One who goes by the length takes what follows the chunks for the rest of this body; one who goes by the chunks takes
-    // it for a request. The chunks count, and then the connection is closed.
+    // A parser that uses the length takes what follows the chunks as part of this body. One that uses the
+    // chunks takes it as a request. The chunks count, and then the connection is closed.
     let smuggled = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let head = post("").replacen("Content-Length: 0", "Content-Length: 500\r\nTransfer-Encoding: chunked", 1);
     let body = format!("{:x}\r\n{LIST}\r\n0\r\n\r\n", LIST.len());
@@ -158,7 +162,7 @@ async fn bare_lf_in_head_is_refused() {
     ] {
         assert_eq!(status(&app, format!("{head}{body}").as_bytes()).await, 400, "{what}");
     }
-    // Bodies have the line ends that they have, and requests before one with a bare LF are answered.
+    // Line endings inside a body do not matter, and requests before one with a bare LF are answered.
     let spaced = post(&LIST.replacen('{', "{\n\n\r\n", 1));
     let mut raw = Raw::open(app.server.url()).await;
     raw.send(format!("{spaced}{spaced}GET /healthz HTTP/1.1\nHost: localhost\n\n")).await;
@@ -199,7 +203,7 @@ async fn a_head_has_its_sizes() {
     ] {
         assert_eq!(status(&app, bytes.as_bytes()).await, expected, "{what}");
     }
-    // It may be reset while the rest of it is on its way.
+    // The connection may be reset while the rest of the head is in transit.
     let mut raw = Raw::open(app.server.url()).await;
     let _ = tokio::io::AsyncWriteExt::write_all(&mut raw.stream, with(&endless).as_bytes()).await;
     let said = raw.closed().await;
@@ -207,10 +211,10 @@ async fn a_head_has_its_sizes() {
 }
 
 #[tokio::test]
-async fn a_connection_has_one_request_in_hand() {
+async fn pipelined_requests_run_in_order() {
     let app = TestApp::start(CONFIG);
     let mut raw = Raw::open(app.server.url()).await;
-    // They are answered one after the other, and in their order.
+    // They are answered one after the other, in order.
     let ids: Vec<String> =
         (1..=50).map(|n| post(&LIST.replacen("\"id\":1", &format!("\"id\":{n}"), 1))).collect();
     raw.send(ids.concat()).await;

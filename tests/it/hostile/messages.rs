@@ -1,4 +1,4 @@
-//! Messages that are small to send and large to read, and values that are made to be slow.
+//! Tests for messages that are small to send and expensive to parse, and for values that are slow to check.
 
 use serde_json::{Value, json};
 
@@ -20,13 +20,13 @@ target = {}
 input_schema = { type = "object", properties = { text = { type = "string", pattern = "^(([a-z])+.)+[A-Z]([a-z])+$" } } }
 "#;
 
-/// A message with this somewhere in it that nobody reads.
+/// Returns a message with `junk` in a parameter that nothing reads.
 fn with(junk: &str) -> String {
     LIST.replacen("\"params\":{", &format!("\"params\":{{\"junk\":{junk},"), 1)
 }
 
 #[tokio::test]
-async fn a_bomb_of_json_is_refused_before_it_is_read() {
+async fn json_bomb_is_refused_before_parsing() {
     let app = TestApp::start(CONFIG);
     let mut raw = Raw::open(app.server.url()).await;
     let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
@@ -50,7 +50,7 @@ async fn a_bomb_of_json_is_refused_before_it_is_read() {
         assert_eq!(got, code, "{junk:.60}: {message}");
         assert!(message.contains(says), "{junk:.60}: {message}");
     }
-    // What is within the limits is read, a number of many digits as well.
+    // Messages within the limits are parsed, also a number with many digits.
     for junk in [
         nested(18),
         "1".repeat(300),
@@ -63,7 +63,7 @@ async fn a_bomb_of_json_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn arguments_have_a_size_of_their_own() {
+async fn argument_size_is_limited() {
     let app = TestApp::start(CONFIG);
     let client = Client::open(app.server.url()).await.unwrap();
     let called = client.call("job", json!({"text": "x".repeat(3_000)})).await;
@@ -72,17 +72,18 @@ async fn arguments_have_a_size_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_pattern_is_held_against_any_text_in_no_time() {
+async fn pattern_check_does_not_backtrack() {
     let app = TestApp::start(&CONFIG.replace("max_argument_bytes = 2000", "max_argument_bytes = 2000000"));
     let client = Client::open(app.server.url()).await.unwrap();
-    // An engine that goes back and tries again would take longer than the universe.
+    // A backtracking engine would take longer than the age of the universe.
     let called = client.call("job", json!({"text": "a".repeat(500_000)})).await;
     let refused = format!("{called:?}");
     assert!(refused.contains("`text`") && refused.contains("pattern"), "{refused:.300}");
 }
 
+/// `check` also refuses patterns with look-around.
 #[tokio::test]
-async fn a_schema_that_never_ends_is_refused_in_a_config() {
+async fn endless_schema_fails_check() {
     let place = crate::support::Place::new(
         r##"
 [backends.sim]
@@ -105,7 +106,7 @@ input_schema = { type = "object", properties = { a = { type = "string", pattern 
 }
 
 #[tokio::test]
-async fn a_lifetime_beyond_the_bounds_is_cut_to_them() {
+async fn requested_ttl_is_clamped() {
     let short = CONFIG.replace("target = {}", "target = {}\nmax_runtime = \"10s\"");
     let bounds = "[lifetime]\nmin_ttl = \"1m\"\nmax_ttl = \"1h\"\nkeep_result = \"1s\"\n";
     let app = TestApp::start(&format!("{short}\n{bounds}"));
@@ -124,7 +125,7 @@ async fn a_lifetime_beyond_the_bounds_is_cut_to_them() {
     }
 }
 
-/// A description of every mistake in every branch would take gigabytes, and then the process.
+/// A description of every error in every branch would take gigabytes and kill the process.
 #[tokio::test]
 async fn recursive_schema_error_is_bounded() {
     let form = |required: &str, more: &str| {
@@ -154,7 +155,7 @@ async fn recursive_schema_error_is_bounded() {
     assert!(peak < 200 * 1024, "{peak} KiB");
 }
 
-/// The log has a line for each page that was written.
+/// The log has a line for each page that was serialized.
 #[tokio::test]
 async fn list_is_written_once_for_all() {
     let place = Place::new(&format!("{BASICS}{CONFIG}"));

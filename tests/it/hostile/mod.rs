@@ -1,5 +1,5 @@
-//! Clients that mean harm, against the real program and mostly over raw sockets: what is sent is not what a library would
-//! send. docs/attacks.md has a row for each.
+//! Tests with malicious clients, against the real program and mostly over raw sockets, because a library
+//! would not send such input. docs/attacks.md has a row for each test.
 
 mod connections;
 mod counted;

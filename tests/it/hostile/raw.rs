@@ -1,4 +1,4 @@
-//! [`Raw`]: a connection on which anything can be sent, from an address of this machine that can be chosen.
+//! [`Raw`]: a connection that can send any bytes, from any local address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
-/// How long anything may take that the server is to do. Its own limits are far shorter in these tests.
+/// Timeout for anything that the server must do. Its own limits are far shorter in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A message of 2026-07-28 that lists the tools.
+/// A 2026-07-28 message that lists the tools.
 pub(crate) const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
 /// A connection.
@@ -19,14 +19,14 @@ pub(crate) struct Raw {
     pub(crate) stream: TcpStream,
 }
 
-/// A response that was read to its end.
+/// A response that was read completely.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
-/// Where a server listens.
+/// Returns the address of the server in a URL.
 pub(crate) fn address(url: &str) -> SocketAddr {
     let (_, rest) = url.split_once("://").unwrap();
     rest.split('/').next().unwrap().parse().unwrap()
@@ -37,14 +37,14 @@ impl Raw {
         Self::from(url, [127, 0, 0, 1].into()).await
     }
 
-    /// From this address of this machine.
+    /// Connects from this local address.
     pub(crate) async fn from(url: &str, from: Ipv4Addr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::new(IpAddr::V4(from), 0)).unwrap();
         Self { stream: socket.connect(address(url)).await.unwrap() }
     }
 
-    /// With little room for what the server sends.
+    /// Connects with a small receive buffer.
     pub(crate) async fn narrow(url: &str) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(64 * 1024).unwrap();
@@ -55,19 +55,19 @@ impl Raw {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// A request for nothing in particular.
+    /// Sends a GET request and returns the response.
     pub(crate) async fn get(&mut self, path: &str) -> Option<Answer> {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
         self.answer().await
     }
 
-    /// A message, in as many words as a client needs.
+    /// Sends a message with the headers that a client needs.
     pub(crate) async fn post(&mut self, message: &str) -> Answer {
         self.send(post(message)).await;
         self.answer().await.expect("a message is answered")
     }
 
-    /// Reads one response; `None` if the connection ends, however it does, before there is a whole one.
+    /// Reads one response; `None` if the connection ends in any way before it is complete.
     pub(crate) async fn answer(&mut self) -> Option<Answer> {
         let mut received = Vec::new();
         let end = loop {
@@ -92,7 +92,7 @@ impl Raw {
         Some(Answer { status, body: String::from_utf8(body).unwrap() })
     }
 
-    /// The head of what is said next.
+    /// Reads the head of the next response.
     pub(crate) async fn head(&mut self) -> String {
         let mut received = Vec::new();
         while !received.windows(4).any(|four| four == b"\r\n\r\n") {
@@ -104,25 +104,25 @@ impl Raw {
     async fn more(&mut self, received: &mut Vec<u8>) -> Option<()> {
         let read =
             timeout(PATIENCE, self.stream.read_buf(received)).await.expect("the server does something");
-        // One that was closed while something was on its way is reset.
+        // A connection that is closed while data is in transit is reset.
         matches!(read, Ok(n) if n > 0).then_some(())
     }
 
-    /// Waits until the server closes it, and gives what it said until then.
+    /// Waits until the server closes the connection, and returns what it sent until then.
     pub(crate) async fn closed(mut self) -> String {
         let mut received = Vec::new();
         while self.more(&mut received).await.is_some() {}
         String::from_utf8_lossy(&received).into_owned()
     }
 
-    /// True if the server has closed it and said nothing.
+    /// Returns true if the server closes the connection without sending anything.
     pub(crate) async fn closes_without_a_word(self) -> bool {
         self.closed().await.is_empty()
     }
 }
 
 impl Answer {
-    /// The code and the words of the JSON-RPC error that it is.
+    /// Returns the code and the message of the JSON-RPC error in the body.
     pub(crate) fn error(&self) -> (i64, String) {
         let body: Value = serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"));
         let error = &body["error"];
@@ -130,7 +130,7 @@ impl Answer {
     }
 }
 
-/// A POST of a message of 2026-07-28.
+/// Returns a POST request with a 2026-07-28 message.
 pub(crate) fn post(message: &str) -> String {
     let parsed: Value = serde_json::from_str(message).unwrap_or_default();
     let method = parsed["method"].as_str().unwrap_or("tools/list");

@@ -1,4 +1,5 @@
-//! Slow on purpose, in each direction. The limits are short; what drips would never be done within them.
+//! Tests for clients that are slow on purpose, in each direction. The limits are short; at the tested rate no
+//! transfer completes within them.
 
 use std::time::Duration;
 
@@ -16,13 +17,13 @@ stalled_for = "1s"
 idle_for = "2s"
 "#;
 
-/// What the server says to one who drips, until it closes the connection.
+/// Returns what the server sends to a client that drips bytes, until it closes the connection.
 async fn heard(mut raw: Raw, first: &str, bytes: &[u8]) -> String {
     raw.send(first).await;
     let (mut from, mut to) = raw.stream.into_split();
     let mut heard = Vec::new();
     let listening = async {
-        // It may be reset by what was still on its way.
+        // The data in transit may cause a reset.
         let _ = from.read_to_end(&mut heard).await;
     };
     let dripping = async {
@@ -44,19 +45,21 @@ async fn heard(mut raw: Raw, first: &str, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&heard).into_owned()
 }
 
+/// Applies to every request of a connection, however steadily the bytes arrive.
 #[tokio::test]
-async fn a_head_that_drips_is_cut_off_however_steadily_it_comes() {
+async fn slow_head_is_cut_off() {
     let app = TestApp::start(CONFIG);
     let first = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
     assert_eq!(heard(Raw::open(app.server.url()).await, first, b"a").await, "");
-    // The second request of a connection as well as the first.
+    // The limit applies to the second request of a connection as well.
     let mut kept = Raw::open(app.server.url()).await;
     assert_eq!(kept.get("/healthz").await.unwrap().status, 200);
     assert_eq!(heard(kept, first, b"a").await, "");
 }
 
+/// Applies to connections without any request, and to kept ones between requests.
 #[tokio::test]
-async fn a_connection_on_which_nothing_is_asked_is_closed() {
+async fn silent_connection_is_closed() {
     let app = TestApp::start(CONFIG);
     let silent = Raw::open(app.server.url()).await;
     let mut kept = Raw::open(app.server.url()).await;
@@ -66,7 +69,7 @@ async fn a_connection_on_which_nothing_is_asked_is_closed() {
 }
 
 #[tokio::test]
-async fn a_body_that_drips_is_refused_and_cut_off() {
+async fn slow_body_is_refused() {
     let hook =
         "[backends.forge]\nkind = \"sim\"\naddress = \"127.0.0.1:9\"\nhook_secret = \"known to it alone\"\n";
     let app = TestApp::start(&format!("{CONFIG}{hook}"));
@@ -83,11 +86,11 @@ async fn a_body_that_drips_is_refused_and_cut_off() {
 }
 
 #[tokio::test]
-async fn a_reader_that_takes_nothing_is_cut_off() {
+async fn stalled_reader_is_cut_off() {
     let app = TestApp::start(&format!("{CONFIG}\n{}", many_tools()));
     let mut raw = Raw::open(app.server.url()).await;
-    // Request upon request, and no answer is read: at some point neither side can write any more. Then the server closes,
-    // which breaks what is being written here.
+    // The client sends requests and reads no response, until neither side can write any more. Then the server
+    // closes the connection, and the write fails.
     let asking = async {
         let request = post(LIST);
         while raw.stream.write_all(request.as_bytes()).await.is_ok() {}
@@ -96,7 +99,7 @@ async fn a_reader_that_takes_nothing_is_cut_off() {
     assert_eq!(Raw::open(app.server.url()).await.get("/healthz").await.unwrap().status, 200);
 }
 
-/// The list has more than 100 kB, and what waits between two sockets is limited: a few lists at most.
+/// The list has more than 100 kB, and the socket buffers are limited: they take a few lists at most.
 #[tokio::test]
 async fn unread_answers_stop_further_requests() {
     let metrics = "[metrics]\nlisten = \"127.0.0.1:0\"\n";
@@ -112,7 +115,7 @@ async fn unread_answers_stop_further_requests() {
     assert!((1.0..5.0).contains(&served), "{served} lists for a client that reads none");
 }
 
-/// How long the text of [`something_large`] is: far more than what waits between two sockets.
+/// Length of the text of [`something_large`]: far more than the socket buffers take.
 const LARGE: usize = 24 * 1024 * 1024;
 
 fn something_large() -> String {
@@ -121,15 +124,16 @@ fn something_large() -> String {
 
 const READ: &str = r#"{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"note:large","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
+/// A client below the minimum rate is disconnected, although it reads all the time.
 #[tokio::test]
-async fn a_reader_that_takes_a_little_all_the_time_is_cut_off_too() {
+async fn slow_reader_is_cut_off() {
     let limits = "[limits]\nstalled_for = \"1s\"\nmin_answer_bytes_per_second = 1000000000\n";
     let app = TestApp::start(&format!("{limits}{}", something_large()));
     let mut raw = Raw::narrow(app.server.url()).await;
     raw.send(post(READ)).await;
     let (mut part, mut taken) = (vec![0; 64 * 1024], raw.stream.read(&mut [0; 1]).await.unwrap());
     assert_eq!(taken, 1, "it is answered");
-    // It never takes nothing for a second, and far less than it should for two.
+    // The client reads in every second, and for two seconds far less than the minimum rate.
     let mut beat = interval(Duration::from_millis(10));
     for _ in 0..200 {
         beat.tick().await;
@@ -139,8 +143,9 @@ async fn a_reader_that_takes_a_little_all_the_time_is_cut_off_too() {
     assert!(taken < LARGE, "all of it was sent: {taken} bytes");
 }
 
+/// A large response over the budget gets 503. Small ones are sent, and the memory is free again afterwards.
 #[tokio::test]
-async fn one_owner_has_so_much_on_its_way_and_others_are_served() {
+async fn bytes_in_flight_are_limited() {
     let app = TestApp::start(&format!("[limits]\nmax_bytes_in_hand = 67108864\n{}", something_large()));
     let mut first = Raw::narrow(app.server.url()).await;
     first.send(post(READ)).await;
@@ -150,14 +155,14 @@ async fn one_owner_has_so_much_on_its_way_and_others_are_served() {
     let (code, words) = second.answer().await.unwrap().error();
     assert!(code == 503 && words.contains("on its way"), "{code} {words}");
     assert_eq!(second.post(LIST).await.status, 200, "what is small is answered");
-    // Once it is taken there is room again.
+    // After the response has been read, its memory is free again.
     assert!(first.answer().await.unwrap().body.len() > LARGE);
     assert_eq!(first.post(LIST).await.status, 200, "what was before is over");
     second.send(post(READ)).await;
     assert!(second.answer().await.unwrap().body.len() > LARGE);
 }
 
-/// A message whose body is announced to be so long, as far as it is sent.
+/// Returns a message with this announced length and a body of only `sent` bytes.
 fn begun(announced: usize, sent: usize) -> String {
     format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {announced}\r\n\r\n{}",
@@ -165,8 +170,9 @@ fn begun(announced: usize, sent: usize) -> String {
     )
 }
 
+/// Requests with incomplete bodies count as streams, and their bytes against the budget.
 #[tokio::test]
-async fn messages_that_do_not_come_to_an_end_are_counted_while_they_are_waited_for() {
+async fn incomplete_messages_count_against_limits() {
     let answers = async |limit, announced, sent| {
         let app = TestApp::start(&format!("[limits]\nbody_within = \"3s\"\n{limit}\n"));
         let mut raws = Vec::new();
@@ -188,12 +194,12 @@ async fn messages_that_do_not_come_to_an_end_are_counted_while_they_are_waited_f
         found
     };
     assert_eq!(answers("max_streams_per_owner = 2", 1_000, 1).await, [408, 408, 429], "two at once");
-    // One owner's part of it is 256 KiB.
+    // One owner's share of the budget is 256 KiB.
     let part = answers("max_bytes_in_hand = 1048576", 200 * 1024, 65 * 1024).await;
     assert_eq!(part, [408, 503, 503], "so many bytes at once");
 }
 
-/// Tools whose list is long.
+/// Returns tools whose list is long.
 fn many_tools() -> String {
     let long = "x".repeat(2_000);
     let tool =

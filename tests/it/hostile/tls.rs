@@ -1,4 +1,5 @@
-//! TLS on the server's own port: who gets through, who does not, and certificates that change while it serves.
+//! Tests for TLS on the server's own port: which clients connect, which do not, and certificates that change
+//! while it serves.
 
 use std::fs;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::support::{BASICS, Place, Server, TestApp};
 const SECURED: &str =
     "[server.tls]\ncertificate = { file = \"server.pem\" }\nkey = { file = \"server.key\" }\n";
 
-/// A place with two authorities, and a server's certificate of the first.
+/// Creates a `Place` with two authorities, and a server certificate of the first.
 fn place(more: &str) -> Place {
     let place = Place::new(&format!("{BASICS}\n{SECURED}{more}"));
     for name in ["ca", "other"] {
@@ -31,24 +32,24 @@ fn place(more: &str) -> Place {
     place
 }
 
-/// Has an authority issue a certificate, good for so many days from now.
+/// Lets an authority issue a certificate that is valid for this many days from now.
 fn issue(place: &Place, by: &str, name: &str, days: i32) {
     let subject = format!("/O=Example/CN={name}");
     certificates::issue(place, by, name, &subject, "IP:127.0.0.1,DNS:localhost", days);
 }
 
-/// A client that trusts these authorities, keeps no connection, and shows this certificate.
+/// Returns a client that trusts these authorities, keeps no connection, and presents this certificate.
 fn client(place: &Place, trusts: &[&str], shows: Option<&str>) -> Client {
     certificates::client(place, trusts, shows).pool_max_idle_per_host(0).build().unwrap()
 }
 
-/// Whether a client is served.
+/// Returns true if a client is served.
 async fn is_served(client: &Client, server: &Server) -> bool {
     let url = server.url().replace("/mcp", "/healthz");
     matches!(client.get(url).send().await, Ok(response) if response.status() == 200)
 }
 
-/// Waits until the server's log says something.
+/// Waits until the server's log contains `words`.
 async fn log_says(place: &Place, words: &str) {
     let says = async {
         while !fs::read_to_string(place.path("server.log")).unwrap().contains(words) {
@@ -58,8 +59,9 @@ async fn log_says(place: &Place, words: &str) {
     timeout(PATIENCE, says).await.unwrap_or_else(|_| panic!("the log does not say {words:?}"));
 }
 
+/// Plain HTTP gets 400 with an explanation, and TLS 1.1 an alert.
 #[tokio::test]
-async fn a_server_with_tls_is_reached_by_it_and_by_nothing_else() {
+async fn tls_port_refuses_other_protocols() {
     let place = place("");
     let app = TestApp { server: place.serve(), place };
     assert!(app.server.url().starts_with("https://"), "{}", app.server.url());
@@ -73,8 +75,8 @@ async fn a_server_with_tls_is_reached_by_it_and_by_nothing_else() {
     let answer = plain.get("/healthz").await.unwrap();
     assert_eq!((answer.status, answer.body.contains("speaks TLS")), (400, true), "{answer:?}");
 
-    // A ClientHello of TLS 1.1 with one cipher of its time, and signatures that are spoken today. The answer is a fatal alert:
-    // protocol_version or handshake_failure.
+    // A TLS 1.1 ClientHello with one cipher of that version and current signature algorithms. The answer is a
+    // fatal alert: protocol_version or handshake_failure.
     let mut old = Raw::open(app.server.url()).await;
     let mut hello = vec![0x16, 3, 1, 0, 55, 1, 0, 0, 51, 3, 2];
     hello.extend([7; 32]);
@@ -93,7 +95,7 @@ async fn a_server_with_tls_is_reached_by_it_and_by_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_stream_that_lasts_is_one_by_tls_as_well() {
+async fn detached_stream_works_over_tls() {
     let place = place("");
     let app = TestApp { server: place.serve(), place };
     let (client, url) = (client(&app.place, &["ca"], None), app.server.url());
@@ -115,8 +117,9 @@ async fn a_stream_that_lasts_is_one_by_tls_as_well() {
     }
 }
 
+/// A new certificate takes effect under load. An invalid one leaves the old one in force.
 #[tokio::test]
-async fn a_new_certificate_is_taken_under_load_and_a_bad_one_leaves_the_old() {
+async fn certificate_reload_drops_no_request() {
     let place = place("");
     let app = TestApp { server: place.serve(), place };
     let any = client(&app.place, &["ca", "other"], None);
@@ -150,7 +153,7 @@ async fn a_new_certificate_is_taken_under_load_and_a_bad_one_leaves_the_old() {
 }
 
 #[tokio::test]
-async fn clients_are_held_against_the_authorities_of_the_config() {
+async fn client_certificate_is_verified() {
     let certificates = [("ca", "good", 2), ("ca", "over", -1), ("other", "wrong", 2)];
     for (wanted, without) in [("required", false), ("optional", true)] {
         let place =
@@ -168,8 +171,9 @@ async fn clients_are_held_against_the_authorities_of_the_config() {
     }
 }
 
+/// The certificate of a client is verified on every connection.
 #[tokio::test]
-async fn a_clients_certificate_is_looked_at_whenever_it_connects() {
+async fn client_tls_session_never_resumes() {
     let place = place("client_ca = { file = \"ca.pem\" }\n");
     issue(&place, "ca", "good", 2);
     let app = TestApp { server: place.serve(), place };
@@ -194,8 +198,9 @@ async fn a_clients_certificate_is_looked_at_whenever_it_connects() {
     }
 }
 
+/// Idle connections and streams of clients whose authority was removed are closed.
 #[tokio::test]
-async fn connections_of_clients_that_are_not_vouched_for_any_more_are_closed() {
+async fn removed_authority_closes_connections() {
     let place = place("client_ca = { file = \"ca.pem\" }\n");
     issue(&place, "ca", "good", 2);
     let app = TestApp { server: place.serve(), place };
@@ -212,7 +217,7 @@ async fn connections_of_clients_that_are_not_vouched_for_any_more_are_closed() {
     timeout(PATIENCE, events.next()).await.unwrap().unwrap().unwrap();
     assert!(is_served(&idle, &app.server).await);
 
-    // Another certificate of the server's own is nothing to those who are connected.
+    // A new server certificate does not affect open connections.
     issue(&app.place, "ca", "new", 2);
     fs::rename(app.place.path("new.key"), app.place.path("server.key")).unwrap();
     fs::rename(app.place.path("new.pem"), app.place.path("server.pem")).unwrap();
@@ -230,8 +235,9 @@ async fn connections_of_clients_that_are_not_vouched_for_any_more_are_closed() {
     timeout(Duration::from_secs(10), closes).await.expect("an idle connection goes on");
 }
 
+/// Kept connections are closed when `trusted_proxies` changes.
 #[tokio::test]
-async fn connections_end_that_were_counted_by_other_proxies() {
+async fn proxy_change_closes_connections() {
     let config = |more: &str| BASICS.replace("[auth]", &format!("{more}\n[auth]"));
     let place = Place::new(&config("trusted_proxies = [\"127.0.0.0/8\"]"));
     let app = TestApp { server: place.serve(), place };
@@ -241,8 +247,9 @@ async fn connections_end_that_were_counted_by_other_proxies() {
     assert!(kept.closes_without_a_word().await);
 }
 
+/// No message contains a password.
 #[tokio::test]
-async fn what_cannot_secure_a_connection_is_named_before_it_is_tried() {
+async fn check_names_bad_tls_files() {
     let place = place("");
     let check = async || {
         let ended = place.run(place.command("check")).await;
@@ -271,7 +278,7 @@ async fn what_cannot_secure_a_connection_is_named_before_it_is_tried() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_never_ends_is_cut_off_and_holds_up_nobody() {
+async fn stalled_handshake_is_cut_off() {
     let place = place("[limits]\nhandshake_within = \"1s\"\n");
     let app = TestApp { server: place.serve(), place };
     let (silent, mut begun) = (Raw::open(app.server.url()).await, Raw::open(app.server.url()).await);
@@ -282,8 +289,8 @@ async fn a_handshake_that_never_ends_is_cut_off_and_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn where_a_request_is_from_is_believed_of_proxies_of_the_config_alone() {
-    // Nobody says who they are here, so that streams are counted by where they are from.
+async fn forwarded_address_needs_trusted_proxy() {
+    // Callers are anonymous here, so streams are counted by address.
     let config = |more: &str| {
         format!(
             "[server]\nlisten = \"127.0.0.1:0\"\n{more}\n[limits]\nmax_streams_per_owner = 1\n[store]\npath = \"state/t.db\"\n"

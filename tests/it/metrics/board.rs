@@ -1,5 +1,5 @@
-//! The dashboard and the alert rules of `deploy/` name metrics, labels and values that there are: each expression is taken
-//! apart and held against a live reading and the documentation's table.
+//! Tests that the dashboard and the alert rules of `deploy/` use existing metrics, labels and values: each
+//! expression is parsed and checked against a live scrape and the documentation's table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +17,10 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(format!("{}/deploy/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// A metric with the labels and values that it is chosen by.
+/// A metric with the labels and values that select it.
 type Selector = (String, Vec<(String, String)>);
 
-/// What an expression names: metrics, and labels to group by.
+/// Returns what an expression names: metrics, and labels to group by.
 fn named(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
     let (mut metrics, mut groups) = (Vec::<Selector>::new(), BTreeSet::new());
     let mut rest = expression;
@@ -60,10 +60,10 @@ fn named(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
     (metrics, groups)
 }
 
-/// What there is, to hold expressions against.
+/// The metrics that exist, to check expressions against.
 struct Known {
     numbers: Numbers,
-    /// What the documentation says of a family: its labels, and its meaning.
+    /// The documentation of each family: its labels, and its meaning.
     families: BTreeMap<String, (BTreeSet<String>, String)>,
 }
 
@@ -75,7 +75,7 @@ impl Known {
             .find(|(name, _)| endings.iter().any(|ending| metric == format!("{name}{ending}")))
     }
 
-    /// What is wrong with an expression.
+    /// Returns the errors of an expression.
     fn breaches(&self, expression: &str) -> Vec<String> {
         let (metrics, groups) = named(expression);
         let mut wrong = Vec::new();
@@ -115,7 +115,7 @@ impl Known {
     }
 }
 
-/// All expressions of the dashboard and of the rules.
+/// Returns all expressions of the dashboard and of the rules.
 fn expressions() -> Vec<String> {
     let board: Value = serde_json::from_str(&read("grafana/taskbridge.json")).unwrap();
     let targets = board["panels"].as_array().unwrap().iter().filter_map(|panel| panel["targets"].as_array());
@@ -152,7 +152,7 @@ fn what_an_expression_names_is_found() {
 }
 
 #[tokio::test]
-async fn the_dashboard_and_the_alerts_name_only_what_there_is() {
+async fn dashboard_and_alerts_use_existing_metrics() {
     let counted = Counted::start(CONFIG);
     let client = counted.app.client().await;
     client.call("hello", json!({})).await.unwrap();
@@ -182,7 +182,7 @@ async fn the_dashboard_and_the_alerts_name_only_what_there_is() {
         })
         .collect();
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
-    // And everything that is counted is shown or watched somewhere.
+    // Every metric is shown or watched somewhere.
     let used: BTreeSet<String> =
         all.iter().flat_map(|expression| named(expression).0).map(|(name, _)| name).collect();
     let unused: Vec<&String> = known

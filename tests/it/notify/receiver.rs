@@ -1,5 +1,5 @@
-//! [`Hooks`]: a receiver of notices that checks every POST: headers, signature and the shape of the event. It answers as a
-//! test tells it to.
+//! [`Hooks`]: a receiver of notices that checks every POST: headers, signature and the shape of the event. A
+//! test sets its replies.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 
-/// What both sides know.
+/// The shared secret.
 pub(super) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// What both sides know from now on.
+/// The shared secret after the rotation.
 pub(super) const OTHER_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDAAAAAAAAAAA=";
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How it answers.
+/// A reply of the receiver.
 #[derive(Clone, Copy)]
 pub(super) enum Reply {
-    /// With this status.
+    /// This status.
     Status(u16),
-    /// 429, and when to come again.
+    /// 429 with `Retry-After`.
     After(u64),
-    /// Not at all.
+    /// No reply.
     Hang,
 }
 
-/// A POST that was right.
+/// A valid POST.
 pub(super) struct Told {
     pub(super) id: String,
     pub(super) body: String,
@@ -80,17 +80,17 @@ impl Hooks {
         format!("http://127.0.0.1:{}/hook", self.port)
     }
 
-    /// The next POSTs are answered like this, and all after them with success.
+    /// Sets the replies to the next POSTs. All later ones succeed.
     pub(super) fn replies(&self, replies: impl IntoIterator<Item = Reply>) {
         self.desk.lock().replies.extend(replies);
     }
 
-    /// All are answered like this.
+    /// Sets the reply to all POSTs.
     pub(super) fn always(&self, reply: Reply) {
         self.desk.lock().always = Some(reply);
     }
 
-    /// The next POST, in the order in which they came.
+    /// Returns the next POST, in order of arrival.
     pub(super) async fn next(&self) -> Told {
         let next = async {
             loop {
@@ -108,18 +108,18 @@ impl Hooks {
         tokio::time::timeout(PATIENCE, next).await.expect("somebody is told")
     }
 
-    /// How many came in all.
+    /// Returns the total number of POSTs.
     pub(super) fn count(&self) -> usize {
         self.desk.lock().count
     }
 
-    /// How many were in its hands at the same time.
+    /// Returns the maximum number of concurrent POSTs.
     pub(super) fn most_at_once(&self) -> usize {
         self.desk.lock().most
     }
 }
 
-/// Counts one POST for as long as it is under way: the sender may give it up.
+/// Counts one POST while it is in progress: the sender may abort it.
 struct UnderWay(Arc<Mutex<Desk>>);
 
 impl Drop for UnderWay {
@@ -155,7 +155,7 @@ async fn take(State(hooks): State<Hooks>, headers: HeaderMap, body: Bytes) -> Re
     answer
 }
 
-/// Checks it as the scheme wants it checked.
+/// Checks a POST by the rules of the webhook scheme.
 fn read(headers: &HeaderMap, body: &[u8]) -> Result<Told, String> {
     let header = |name: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
@@ -187,7 +187,7 @@ fn read(headers: &HeaderMap, body: &[u8]) -> Result<Told, String> {
     Ok(Told { id, body, event, signatures, at: Instant::now() })
 }
 
-/// RFC 2104, by hand.
+/// HMAC-SHA256 (RFC 2104), computed here.
 fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     let mut block = [0; 64];
     block[..key.len()].copy_from_slice(key);
@@ -195,7 +195,7 @@ fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     Sha256::digest([&block.map(|byte| byte ^ 0x5c)[..], &inner[..]].concat()).into()
 }
 
-/// As a shell's `sha256sum` shows it.
+/// Returns the digest as `sha256sum` prints it.
 pub(super) fn sha256_hex(text: &[u8]) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! A receiver with TLS: told where its certificate is trusted, and not where it is not.
+//! Tests for a receiver with TLS: it gets notices where its certificate is trusted, and none where it is not.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -10,7 +10,7 @@ use crate::support::Place;
 use super::receiver::SECRET;
 use super::{client, log_says, place, say};
 
-/// Prints its port, and then the body of each POST.
+/// A server that prints its port, and then the body of each POST.
 const SERVER: &str = "
 import http.server, ssl
 class Hook(http.server.BaseHTTPRequestHandler):
@@ -29,7 +29,7 @@ print(server.server_port, flush=True)
 server.serve_forever()
 ";
 
-/// A receiver. It is killed when it is dropped.
+/// A receiver. Dropping it kills its process.
 struct Secured {
     child: Child,
     said: BufReader<ChildStdout>,

@@ -1,4 +1,5 @@
-//! `taskbridge tasks abandon`: beside a server, and for a backend that is no longer in the config.
+//! Tests for `taskbridge tasks abandon`: next to a running server, and for a backend that is no longer in the
+//! config.
 
 use serde_json::json;
 
@@ -51,7 +52,8 @@ async fn abandon_releases_slot_on_postgres() {
     abandon_releases_slot(Setup::postgres()).await;
 }
 
-/// No server can end these: one waits for a slot, one runs, and one was cancelled while its job still runs.
+/// No server can end these tasks: one waits for a slot, one runs, and one was cancelled while its job still
+/// runs.
 #[tokio::test]
 async fn abandon_ends_tasks_without_backend() {
     let setup = Setup::sqlite();

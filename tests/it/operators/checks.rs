@@ -1,11 +1,12 @@
-//! `taskbridge store check`: each breach is planted by SQL and found, in both stores, and only it.
+//! Tests for `taskbridge store check`: SQL plants one breach of an invariant at a time, in both stores, and
+//! the check reports exactly that one.
 
 use serde_json::json;
 
 use super::{Setup, start};
 
-/// A breach: what is done to the store, with `ID` for the task, and the words of what is found. The first is done to a task that has
-/// ended well, `open` to one whose job is open.
+/// A breach: the SQL that plants it, with `ID` for the task, and the words of the finding. `open` selects the
+/// task whose job is open; otherwise it is the task that succeeded.
 struct Breach {
     open: bool,
     sql: &'static str,
@@ -81,7 +82,7 @@ const BREACHES: [Breach; 25] = [
     ended("UPDATE entries SET at = 1000000000000", &["history: its first entry is of 2001", "start a server"]),
 ];
 
-/// What is only found where the database does not keep it from happening.
+/// Breaches that can only occur where the database does not prevent them.
 const ORPHANS: [(&str, &str); 3] = [
     ("INSERT INTO slots (slot, task) VALUES ('s', 'nobody')", "slots of task nobody: there is no such task"),
     (
@@ -96,12 +97,12 @@ const ORPHANS: [(&str, &str); 3] = [
 
 const TABLES: [&str; 8] = ["tasks", "outputs", "slots", "once", "groups", "sessions", "entries", "notices"];
 
-/// Keeps what is there, to be put back after each breach.
+/// Returns SQL that copies all tables, so that they can be restored after each breach.
 fn keep() -> String {
     TABLES.map(|table| format!("CREATE TABLE kept_{table} AS SELECT * FROM {table};")).concat()
 }
 
-/// Everything as it was: what was planted would be found again.
+/// Returns SQL that restores all tables, because the next check would report the planted rows again.
 fn put_back(on_postgres: bool) -> String {
     let delete = TABLES.iter().rev().map(|table| format!("DELETE FROM {table};"));
     let identity = |table: &str| on_postgres && ["tasks", "entries"].contains(&table);
@@ -137,7 +138,7 @@ async fn breaches_are_found(setup: Setup) {
     }
     for (sql, words) in ORPHANS {
         if on_postgres {
-            // The database refuses them for as long as it is not told otherwise.
+            // The database rejects these rows unless this setting disables its constraints.
             setup.plant(&format!("SET session_replication_role = replica; {sql}")).await;
         } else {
             setup.plant(sql).await;

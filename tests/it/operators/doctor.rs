@@ -1,11 +1,12 @@
-//! What `taskbridge doctor` says of unfinished tasks that no server with this config goes on with.
+//! Tests for the findings of `taskbridge doctor` about unfinished tasks that no server with this config
+//! continues.
 
 use serde_json::{Value, json};
 
 use super::{Setup, start};
 use crate::support::BASICS;
 
-/// The findings about unfinished tasks, each with where it belongs.
+/// Returns the findings about unfinished tasks, each with its subject.
 async fn unfinished(setup: &Setup) -> Vec<(String, Value)> {
     let ended = setup.run(&["doctor", "--json"]).await;
     let found: Vec<Value> = serde_json::from_str(&ended.stdout).unwrap_or_else(|_| panic!("{ended:?}"));
@@ -19,7 +20,7 @@ fn says(finding: &Value, words: &[&str]) {
     assert!(words.iter().all(|word| text.contains(word)), "{words:?} in {finding}");
 }
 
-/// Of one task that runs and one that waits, and of a finished one that counts for nothing.
+/// One task runs and one waits. The finished one is not counted.
 async fn doctor_reports_foreign_tasks(setup: Setup) {
     let (mut server, client) = setup.serve().await;
     let done = start(&client, "done", 0).await;
@@ -31,7 +32,7 @@ async fn doctor_reports_foreign_tasks(setup: Setup) {
     assert_eq!(server.stop(), Some(0));
     drop(server);
 
-    // The same name, connected to another engine.
+    // The same backend name, connected to another engine.
     setup.plant("UPDATE tasks SET identity = 'sim elsewhere'").await;
     let found = unfinished(&setup).await;
     let [(of, finding)] = &found[..] else { panic!("{found:?}") };

@@ -1,11 +1,11 @@
-//! `taskbridge tasks`.
+//! Tests for `taskbridge tasks`.
 
 use serde_json::{Value, json};
 
 use super::{Setup, start};
 use crate::support::{BASICS, text};
 
-/// What an operator sees of a life is there, and nothing that the caller, the job or a person said.
+/// The output shows the history of a task, but no text of the caller, the job or a person.
 async fn a_life_is_shown(setup: Setup) {
     let (mut server, client) = setup.serve().await;
     let task = start(&client, "the-secret", 10).await;
@@ -60,7 +60,7 @@ async fn a_life_is_shown(setup: Setup) {
     let last = exported["history"].as_array().unwrap().last().unwrap();
     assert!(last["what"].as_array().unwrap().contains(&json!({"ended": "succeeded"})), "{exported}");
 
-    // A wish that is written into the row is done by the server.
+    // The command writes the cancellation into the row, and the server cancels the job.
     let cancelled = setup.says(&["tasks", "cancel", &waits]).await;
     assert_eq!(
         cancelled,
@@ -110,7 +110,7 @@ async fn an_id_is_not_guessed() {
     assert!(unknown.contains("no task `nobody` in ") && unknown.contains("tasks list"), "{unknown}");
     let short = setup.refuses(&["tasks", "show", &task[..3]]).await;
     assert!(short.contains("too short") && short.contains("4 characters"), "{short}");
-    // Two histories whose rows are gone.
+    // Two histories whose rows were deleted.
     let entry = |id: &str| {
         format!(
             "INSERT INTO entries (task, version, at, replica, what)
@@ -134,7 +134,7 @@ async fn an_id_is_not_guessed() {
 }
 
 #[tokio::test]
-async fn a_schema_that_nobody_has_migrated_is_left_alone() {
+async fn unmigrated_schema_is_left_alone() {
     let setup = Setup::postgres();
     let refused = setup.refuses(&["tasks", "list"]).await;
     assert!(refused.contains("has version 0") && refused.contains("taskbridge migrate"), "{refused}");
@@ -147,9 +147,10 @@ async fn shared_client() -> tokio_postgres::Client {
     crate::support::postgres::shared().client("public").await
 }
 
+/// `tasks retry-now` does not wait for the next poll, which is an hour away.
 #[tokio::test]
-async fn a_job_that_is_not_to_be_looked_at_for_long_is_looked_at_now() {
-    // Whoever watches the group looks an hour later.
+async fn retry_now_polls_job_at_once() {
+    // The replica that watches the group polls an hour later.
     let pace = "quickest_look = \"1h\"\nslowest_look = \"1h\"";
     let setup = Setup::with(BASICS, pace, None);
     let (_server, client) = setup.serve().await;
@@ -157,7 +158,7 @@ async fn a_job_that_is_not_to_be_looked_at_for_long_is_looked_at_now() {
     setup.until(&task, |view| view["job"] == "open").await;
     let due = setup.says(&["tasks", "retry-now", &task]).await;
     assert!(due.starts_with(&format!("{task}: due now; its job is looked at")), "{due}");
-    // One look may come before the job's end.
+    // A poll may come before the job's end.
     while setup.listed(&[]).await[0]["state"] == "working" {
         setup.run(&["tasks", "retry-now", &task]).await;
     }
@@ -167,7 +168,7 @@ async fn a_job_that_is_not_to_be_looked_at_for_long_is_looked_at_now() {
 }
 
 #[tokio::test]
-async fn where_no_history_is_kept_none_is_shown() {
+async fn disabled_history_is_not_shown() {
     let setup = Setup::with(&format!("{BASICS}history = \"0s\"\n"), "", None);
     let (mut server, client) = setup.serve().await;
     let task = start(&client, "x", 0).await;

@@ -1,6 +1,6 @@
-//! A server that is killed in the middle of a cancel: after the wish was committed and before the engine was asked, and
-//! after the engine was asked and before that was written. The next one goes on with it, and the client hears nothing
-//! but that its task is cancelled.
+//! Tests with a server that is killed during a cancellation: after the cancellation was committed and before
+//! the engine received it, or after the engine received it and before that was written. The next server
+//! continues, and the client only sees that its task is cancelled.
 
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -12,16 +12,16 @@ use super::program::{Setup, setup, stops, wait_for};
 use crate::support::Client;
 use crate::support::postgres::shared;
 
-/// Where the way of a cancel to the engine ends.
+/// The point at which a cancellation is cut off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cut {
-    /// The engine never hears of it.
+    /// The engine never receives it.
     Request,
-    /// The engine does it, and nobody hears of that.
+    /// The engine executes it, and its reply is lost.
     Reply,
 }
 
-/// Lets requests through to the engine, but for what becomes of cancels; counts how often one came so far.
+/// Forwards requests to the engine, except that it cuts off cancellations; counts the cancellations so far.
 async fn serve(listener: TcpListener, engine: String, cut: Cut, came: watch::Sender<usize>) {
     let mut connections = JoinSet::new();
     loop {
@@ -45,7 +45,7 @@ async fn carry(client: TcpStream, engine: String, cut: Cut, came: watch::Sender<
         }
         if cancels {
             came.send_modify(|count| *count += 1);
-            // Whoever waits for the reply waits until it is killed.
+            // The server waits for the reply until it is killed.
             std::future::pending::<()>().await;
         }
         if client.write_all(reply.as_bytes()).await.is_err() {
@@ -82,7 +82,7 @@ async fn killed_in_the_middle(cut: Cut) {
     let server = place.serve();
     let client = client.at(server.url());
     assert_eq!(client.get(&task).await.unwrap()["status"], "cancelled");
-    // The job would run for ten minutes: it ends because it is told to.
+    // The job would run for ten minutes: it ends because it is cancelled.
     wait_for("the end of the job is seen", async || count("closed").await == 1).await;
     assert_eq!(client.get(&task).await.unwrap()["status"], "cancelled");
     assert_eq!(engine.started().len(), 1);
@@ -90,11 +90,11 @@ async fn killed_in_the_middle(cut: Cut) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancel_outlives_a_kill_before_the_engine_was_asked() {
+async fn cancel_survives_kill_before_request() {
     killed_in_the_middle(Cut::Request).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancel_outlives_a_kill_after_the_engine_was_asked() {
+async fn cancel_survives_kill_after_request() {
     killed_in_the_middle(Cut::Reply).await;
 }

@@ -1,4 +1,4 @@
-//! `taskbridge store copy`: from SQLite to PostgreSQL, with tasks that run.
+//! Tests for `taskbridge store copy`: from SQLite to PostgreSQL, with running tasks.
 
 use std::process::Command;
 
@@ -80,8 +80,9 @@ impl Setup {
 
 const FROM: &str = "sqlite:state/tasks.db";
 
+/// The copy waits for no task, and is refused while a server uses the store. Nothing starts twice.
 #[tokio::test]
-async fn a_store_is_copied_with_tasks_that_run() {
+async fn store_copy_keeps_running_tasks() {
     let setup = Setup::new();
     let mut server = setup.place.serve();
     let client = Client::open(server.url()).await.unwrap();
@@ -134,7 +135,8 @@ async fn a_copy_of_nothing_is_refused() {
     assert!(wrong.stderr.contains("write sqlite: and the path"), "{wrong:?}");
 }
 
-/// A copied file is refused by every command, and by programs that do not know of the mark; it can be opened again.
+/// Every command rejects a copied file, and so do programs that do not know the mark. `store reopen` makes
+/// the file usable again.
 #[tokio::test]
 async fn copied_file_is_not_served() {
     let setup = Setup::new();
@@ -178,7 +180,7 @@ async fn copied_file_is_not_served() {
     assert_eq!(setup.run(&["tasks", "list", "--config", config]).await.code, Some(0), "it is as it was");
 }
 
-/// Whenever a copy is killed, no program serves both stores, and the same command ends it.
+/// Whenever a copy is killed, no program serves both stores, and the same command completes the copy.
 #[tokio::test]
 async fn killed_copy_is_completed_by_another() {
     let setup = Setup::new();
@@ -214,7 +216,7 @@ async fn killed_copy_is_completed_by_another() {
     let listed = setup.run(&["tasks", "list", "--config", "new.toml"]).await;
     assert_eq!(listed.stdout.lines().filter(|line| line.contains("job")).count(), 20, "{listed:?}");
 
-    // Killed between the commit and the end of the mark.
+    // The state after a kill between the commit and the completion of the mark.
     let unfinished = "UPDATE facts SET value = replace(value, ':true', ':false') WHERE name = 'moved'";
     assert_eq!(setup.file().execute(unfinished, []).unwrap(), 1);
     let again = setup.copy(FROM).await;
@@ -223,7 +225,7 @@ async fn killed_copy_is_completed_by_another() {
     let listed = setup.run(&["tasks", "list", "--config", "new.toml"]).await;
     assert_eq!(listed.stdout.lines().filter(|line| line.contains("job")).count(), 20, "{listed:?}");
 
-    // Begun for another place.
+    // A copy that was begun to another destination.
     setup.file().execute("UPDATE facts SET value = replace(value, ':true', ':false')", []).unwrap();
     let other = std::fs::read_to_string(setup.place.path("new.toml")).unwrap();
     let other = other.replace("schema = \"", "schema = \"other_");

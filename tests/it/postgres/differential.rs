@@ -1,5 +1,6 @@
-//! The same random history goes into both stores, and each answer, and what stands in them in the end, must be the same.
-//! `$TASKBRIDGE_HISTORIES` says how many, from `$TASKBRIDGE_HISTORY_SEED` on; a history that fails is named by its seed.
+//! A differential test: both stores execute the same random history, and all answers and the final contents
+//! must be equal. `$TASKBRIDGE_HISTORIES` sets the number of histories, `$TASKBRIDGE_HISTORY_SEED` the first
+//! seed. A failing history is reported with its seed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +20,13 @@ use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
 use super::{clock, opened};
 use crate::support::{Random, knob, postgres};
 
-/// How many things happen in one history.
+/// Number of steps in one history.
 const LENGTH: usize = 150;
 
-/// Names that are hard on a database as well as plain ones.
+/// Names that are hard for a database, and a plain one.
 const NAMES: [&str; 4] = ["a", "b\0", "b\\0", "'; DROP TABLE tasks; --"];
 
-/// Who is owed notices.
+/// The receivers of notices.
 const RECEIVERS: [&str; 2] = ["r", "s"];
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -34,15 +35,15 @@ struct World {
     random: Random,
     clock: Arc<ManualClock>,
     stores: [Arc<dyn Store>; 2],
-    /// Makes rows; both stores get the same ones.
+    /// Creates rows; both stores get the same ones.
     bench: Bench,
-    /// All rows that were ever made, as they were last seen.
+    /// All rows ever created, as last read.
     known: Vec<Task>,
-    /// Keeps due times apart, so that both stores have one order of them.
+    /// Keeps due times distinct, so that both stores order them alike.
     due: u64,
 }
 
-/// What came of an insert, so that it can be compared.
+/// Returns the result of an insert in a form that can be compared.
 fn inserted(inserted: Inserted) -> (&'static str, Option<Task>) {
     match inserted {
         Inserted::Created(task) => ("created", Some(task)),
@@ -77,7 +78,7 @@ impl World {
         NAMES[self.random.below(NAMES.len() as u64) as usize].to_owned()
     }
 
-    /// A backend that is connected, to something that may not be known.
+    /// Returns a connected backend whose identity may be unknown.
     fn served(&mut self) -> Served {
         let identity = self.chance(50).then(|| self.name());
         Served { backend: self.name(), identity }
@@ -97,7 +98,7 @@ impl World {
         slots.iter().map(|slot| SlotLimit { slot: slot.clone(), limit }).collect()
     }
 
-    /// The row as something may have made of it.
+    /// Returns the row after some random change.
     fn moved(&mut self, task: Task) -> Task {
         let (now, due) = (self.clock.now(), self.soon());
         let spec = match self.bench.task().job {
@@ -134,20 +135,20 @@ impl World {
         self.chance(percent).then_some(Transition { replica: self.name(), what, call })
     }
 
-    /// What is owed with a change of this row.
+    /// Returns notices for a change of this row.
     fn owed(&mut self, task: &Task) -> Vec<Notice> {
         let mut notices = Vec::new();
         while self.chance(30) {
             let what = What::Asks(self.name());
             let news = News { task: task.id.clone(), tool: self.name(), at: self.clock.now(), what };
-            // Some are owed twice. The order in which they fall due is by their ids, where it is not by time.
+            // Some notices occur twice. Those that are due at the same time are ordered by id.
             let id = format!("{} {}", task.id.as_str(), self.random.below(3));
             notices.push(Notice { id, receiver: RECEIVERS[self.random.below(2) as usize].to_owned(), news });
         }
         notices
     }
 
-    /// What is owed is sent by somebody, or not.
+    /// Takes notices of one receiver, and acknowledges some of them.
     async fn send(&mut self) {
         let [a, b] = self.stores.clone();
         let (receiver, holder) = (RECEIVERS[self.random.below(2) as usize], self.holder());
@@ -199,7 +200,7 @@ impl World {
         self.moved(task)
     }
 
-    /// One thing happens in both stores; its answers are the same.
+    /// Executes one random step in both stores. The answers must be equal.
     async fn step(&mut self) {
         let [a, b] = self.stores.clone();
         match self.random.below(100) {
@@ -264,7 +265,7 @@ impl World {
                 assert_eq!(updated(&one), updated(&other));
                 match one {
                     Updated::Written(version) => self.known[index] = Task { version, ..task },
-                    // What is seen is then as it is now, so that the next change is from there.
+                    // The known row is read again, so that the next change starts from the current version.
                     _ if self.chance(80) => self.refresh(index).await,
                     _ => {}
                 }
@@ -314,7 +315,7 @@ impl World {
             }
             92..94 => {
                 let now = self.clock.now();
-                // The order of rows that expire at the same time is not defined.
+                // The order of rows that expire at the same time is undefined.
                 let [mut one, mut other] = [ok(a.purge(now, 1_000).await), ok(b.purge(now, 1_000).await)];
                 one.sort_by_key(|row| row.handle.clone());
                 other.sort_by_key(|row| row.handle.clone());
@@ -339,7 +340,7 @@ impl World {
         }
     }
 
-    /// All that can be asked of both is answered alike.
+    /// Compares the answers of all read operations.
     async fn compare(&self) {
         let [a, b] = &self.stores;
         let served: Vec<_> = NAMES
@@ -410,7 +411,7 @@ async fn both_stores_come_to_the_same() {
     }
 }
 
-/// Says which history it was when a comparison fails.
+/// Prints the seed and the step when a comparison fails.
 struct Told {
     seed: u64,
     step: usize,

@@ -1,5 +1,5 @@
-//! Answers of the database that get lost on their way: a proxy between a store and the database cuts the connection
-//! when the n-th piece of an answer has come, which may be after the commit. Whichever it is, the write is made, once.
+//! Tests for lost replies of the database: a proxy between a store and the database cuts the connection at
+//! the n-th chunk of a reply, which may be after the commit. The write is made in any case, exactly once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 use super::clock;
 use crate::support::postgres::{schema, shared};
 
-/// How many pieces the longest answer has, and some more.
+/// More than the number of chunks of the longest reply.
 const PIECES: i64 = 8;
 
-/// When a connection is to be cut: after so many pieces more. Below zero, none is.
+/// When to cut a connection: after this many further chunks. Below zero, none is cut.
 #[derive(Default)]
 struct Cut {
     after: AtomicI64,
@@ -34,7 +34,7 @@ impl Cut {
     }
 }
 
-/// Lets clients through to the database, until it is dropped.
+/// Forwards clients to the database until it is dropped.
 async fn serve(listener: TcpListener, cut: Arc<Cut>) {
     let mut connections = JoinSet::new();
     loop {
@@ -47,7 +47,7 @@ async fn serve(listener: TcpListener, cut: Arc<Cut>) {
 async fn pass(mut client: TcpStream, mut server: TcpStream, cut: Arc<Cut>) {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = server.split();
-    // What only carries hints may break as it likes, and is left alone here.
+    // A connection that only carries hints may break, so it is not cut here.
     let hints = AtomicBool::new(false);
     let up = async {
         let mut piece = [0; 16_384];
@@ -81,7 +81,7 @@ fn starting(task: Task) -> Task {
     Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
 }
 
-/// One write of each kind, where the answer to it is cut off after this many pieces.
+/// Makes one write of each kind, whose reply is cut off after this many chunks.
 async fn write_all(bench: &Bench, cut: &Cut, after: i64) {
     let slot = format!("slot {after}");
     let limits = [SlotLimit { slot: slot.clone(), limit: 1 }];
@@ -118,7 +118,7 @@ async fn write_all(bench: &Bench, cut: &Cut, after: i64) {
     let once = Some(Once { scope: "x".to_owned(), key: slot.clone(), digest: "d".to_owned() });
     let holding = starting(Task { slots: vec![slot.clone()], ..bench.task() });
     let held = insert(NewTask { once, limits: limits.to_vec(), ..new(holding) }).await;
-    // Its place becomes free, and the next one takes it with a change.
+    // Its slot becomes free, and the next task takes it in an update.
     let waiting = Task { slots: vec![slot], ..bench.task() };
     bench.update(&Task { job: Job::Closed { handle: None }, due_at: None, ..held }).await;
     let waiting = bench.add(waiting).await;
@@ -126,7 +126,7 @@ async fn write_all(bench: &Bench, cut: &Cut, after: i64) {
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_is_lost_is_made_once() {
+async fn write_with_lost_reply_applies_once() {
     let (schema, clock) = (schema(), clock());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -137,7 +137,7 @@ async fn a_write_whose_answer_is_lost_is_made_once() {
     let place = Place::at(&url).unwrap().in_schema(&schema).unwrap().with_connections(2);
     let store = PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap();
     let bench = Bench::new(Arc::new(store), clock);
-    // Once without a cut, so that the statements are prepared.
+    // The first round has no cut, so that the statements are prepared.
     for after in [-1].into_iter().chain(1..=PIECES) {
         write_all(&bench, &cut, after).await;
     }

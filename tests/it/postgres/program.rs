@@ -1,5 +1,5 @@
-//! The program on PostgreSQL: through a kill, beside another, through a restart of the database, and what it says where
-//! the database cannot be used.
+//! Tests for the program on PostgreSQL: with a kill, with a second server, with a restart of the database,
+//! and its error messages where the database cannot be used.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use serde_json::json;
 use crate::support::postgres::{Postgres, schema, shared};
 use crate::support::{Client, Fault, Place, Server, SimProcess, text};
 
-/// How long something may take that must happen.
+/// Timeout for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A config on this database, whose jobs run in an engine that is a process of its own.
+/// Returns a config with this database, whose engine is a separate process.
 fn config(url: &str, schema: &str, engine: &SimProcess) -> String {
     format!(
         r#"
@@ -66,7 +66,7 @@ async fn start(client: &Client, name: &str, delay_ms: u64) -> String {
     client.start("job", json!({"text": name, "delay_ms": delay_ms})).await.unwrap()
 }
 
-/// Waits until something is so that must come to be.
+/// Waits until a condition is true, which must happen.
 pub(super) async fn wait_for(what: &str, is_so: impl AsyncFn() -> bool) {
     let waiting = async {
         while !is_so().await {
@@ -98,12 +98,13 @@ async fn a_task_outlives_a_kill() {
     stops(server);
 }
 
+/// Sessions, tasks and keys are valid on both, and a kill of one does not affect a client of the other.
 #[tokio::test]
-async fn two_servers_on_one_database_are_as_one() {
+async fn two_servers_share_one_database() {
     let Setup { place, engine, .. } = setup(shared());
     let (mut a, b) = (place.serve(), place.serve());
     let at_a = Client::open(a.url()).await.unwrap();
-    // The session that one made is good for the other, and so is the task.
+    // A session or task that one server creates is valid on the other.
     let at_b = at_a.at(b.url());
     let first = start(&at_a, "first", 300).await;
     assert_eq!(text(&at_b.result(&first).await.unwrap()), "first");
@@ -111,7 +112,7 @@ async fn two_servers_on_one_database_are_as_one() {
     let again = json!({"text": "keyed", "delay_ms": 0});
     let one = at_a.start_once(key, "job", again.clone()).await.unwrap();
     assert_eq!(at_b.start_once(key, "job", again).await.unwrap(), one);
-    // A client waits at the one while the other, which watches the job, goes away.
+    // A client waits on one server while the other, which watches the job, is killed.
     let last = start(&at_a, "last", 2_000).await;
     let waiting = async { text(&at_b.result(&last).await.unwrap()) };
     let killing = async {
@@ -126,15 +127,16 @@ async fn two_servers_on_one_database_are_as_one() {
     stops(b);
 }
 
+/// Calls are refused during the outage, and the server reconnects by itself.
 #[tokio::test]
-async fn a_database_that_is_restarted_loses_nothing() {
+async fn database_restart_loses_nothing() {
     let mut database = Postgres::start();
     let Setup { place, engine, .. } = setup(&database);
     let server = place.serve();
     let client = Client::open(server.url()).await.unwrap();
     let task = start(&client, "through", 1_500).await;
     database.stop();
-    // While it is away, calls are refused, and nobody is told that a task exists which does not.
+    // While the database is down, calls are refused, and no client gets the id of a task that does not exist.
     let refused = client.start("job", json!({"text": "away"})).await;
     assert!(matches!(refused, Err(Fault::Refused { .. } | Fault::Status(..))), "{refused:?}");
     database.run();
@@ -142,7 +144,7 @@ async fn a_database_that_is_restarted_loses_nothing() {
         loop {
             match client.result(&task).await {
                 Ok(result) => return text(&result),
-                // Whoever waited when it went away is told so, and asks again.
+                // A client that waited during the outage gets an error and retries.
                 Err(Fault::Lost(_)) => panic!("the server went away"),
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
@@ -155,8 +157,9 @@ async fn a_database_that_is_restarted_loses_nothing() {
     stops(server);
 }
 
+/// An answer that cannot be stored is refused. The client sends it again after the outage.
 #[tokio::test]
-async fn an_answer_that_cannot_be_kept_is_not_accepted_and_can_be_sent_again() {
+async fn unstored_answer_can_be_sent_again() {
     let mut database = Postgres::start();
     let Setup { place, engine: _engine, .. } = setup(&database);
     let asks = r#"question = { message = "Who?", at_once = true }"#;
@@ -177,7 +180,7 @@ async fn an_answer_that_cannot_be_kept_is_not_accepted_and_can_be_sent_again() {
     client.tell(&answer).await.unwrap();
     let result = tokio::time::timeout(PATIENCE, async {
         loop {
-            // Whoever waited when it went away may have been told so.
+            // A client that waited during the outage may get an error.
             if let Ok(result) = client.result(&task).await {
                 return text(&result);
             }
@@ -188,8 +191,9 @@ async fn an_answer_that_cannot_be_kept_is_not_accepted_and_can_be_sent_again() {
     stops(server);
 }
 
+/// Covers a wrong password, an unknown host, and a schema that is missing or too new.
 #[tokio::test]
-async fn what_keeps_a_server_from_its_database_is_said_without_the_password() {
+async fn database_errors_hide_password() {
     let Setup { place, schema, .. } = setup(shared());
     let config = std::fs::read_to_string(place.config()).unwrap();
     let refused = async |from: &str, to: &str, words: &[&str]| {
@@ -226,7 +230,7 @@ async fn what_keeps_a_server_from_its_database_is_said_without_the_password() {
 }
 
 #[tokio::test]
-async fn a_password_can_come_from_a_file_or_the_environment() {
+async fn password_comes_from_file_or_environment() {
     let Setup { place, .. } = setup(shared());
     let config = std::fs::read_to_string(place.config()).unwrap();
     let bare = config.replace(&shared().url(), &format!("postgres://tester@{}/postgres", shared().address()));
@@ -253,8 +257,9 @@ async fn a_password_can_come_from_a_file_or_the_environment() {
     assert!(ended.stderr.contains("store.password: it is no text, no { env"), "{}", ended.stderr);
 }
 
+/// With PostgreSQL, a local backend must name the host of its jobs.
 #[tokio::test]
-async fn jobs_of_one_machine_are_bound_to_it() {
+async fn local_backend_requires_host() {
     let Setup { place, .. } = setup(shared());
     let config = std::fs::read_to_string(place.config()).unwrap();
     let here = rustix::system::uname().nodename().to_str().unwrap().to_owned();
@@ -279,7 +284,7 @@ async fn jobs_of_one_machine_are_bound_to_it() {
     stops(server);
 }
 
-/// A server on a machine of this name.
+/// Starts a server on a machine of this name.
 fn serve_on(host: &str, place: &Place) -> Server {
     let mut command = place.command("serve");
     command.env("TASKBRIDGE_HOST", host);
@@ -288,9 +293,10 @@ fn serve_on(host: &str, place: &Place) -> Server {
     server
 }
 
+/// A server on another host accepts calls of a local backend, and the host of the backend runs the jobs.
 #[tokio::test]
-async fn a_server_elsewhere_serves_all_and_leaves_the_jobs_to_their_machine() {
-    // The engine is kept for as long as its jobs are asked for.
+async fn remote_server_leaves_local_jobs_alone() {
+    // The engine must live as long as its jobs are polled.
     let Setup { place, schema, engine: _engine } = setup(shared());
     let config = std::fs::read_to_string(place.config()).unwrap();
     let script = "touch $1.begun; while [ ! -e $1.go ]; do sleep 0.02; done; echo $1";
@@ -305,7 +311,7 @@ async fn a_server_elsewhere_serves_all_and_leaves_the_jobs_to_their_machine() {
     assert!(log.contains("backend `there`: its jobs run on `one` and this is `two`"), "{log}");
     let client = Client::open(two.url()).await.unwrap();
     let local = async |name: &str| client.start("local", json!({ "name": name })).await.unwrap();
-    // Once a job of its own is through, so is whatever else its loops would have done.
+    // When a job of its own is complete, its loops have also had the time to act on the other task.
     let own = async || text(&client.result(&start(&client, "own", 0).await).await.unwrap());
     let begun = |name: &str| place.path(&format!("{name}.begun")).exists();
 
@@ -318,7 +324,8 @@ async fn a_server_elsewhere_serves_all_and_leaves_the_jobs_to_their_machine() {
 
     let mut one = serve_on("one", &place);
     wait_for("the job begins on its machine", async || begun("first")).await;
-    // Its machine goes away. Nobody else watches the job, who would find that there is none.
+    // The machine of the job goes down. No other server watches the job, because it would report the job as
+    // gone.
     one.kill();
     let database = shared().client(&schema).await;
     let free =

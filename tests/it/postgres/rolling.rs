@@ -1,9 +1,9 @@
-//! Three servers on one database are replaced one after another while clients work. A client sees nothing of it that it
-//! cannot mend by asking again after a connection that broke, and each call is one job.
+//! Tests that replace three servers on one database one after another while clients work. A client sees only
+//! broken connections, which a retry solves, and each call starts one job.
 //!
-//! `$TASKBRIDGE_OLD` is the program of another version, which `tests/full` builds: then the replicas are rolled from it to
-//! this one and back, over a schema that `taskbridge migrate` brings up to date while the old ones serve. Without it, the
-//! version stays the same.
+//! `$TASKBRIDGE_OLD` is the program of another version, which `tests/full` builds. With it, the replicas are
+//! rolled from that version to this one and back. `taskbridge migrate` upgrades the schema while the old ones
+//! serve. Without it, the version stays the same.
 
 #![allow(clippy::print_stdout, reason = "the figures are part of the test's output")]
 
@@ -20,10 +20,10 @@ use crate::support::{BASICS, Client, Fault, PROGRAM, Place, Server, SimProcess, 
 
 const REPLICAS: usize = 3;
 
-/// Clients that work at the same time.
+/// Number of concurrent clients.
 const CLIENTS: usize = 4;
 
-/// How long a client goes on asking for one thing.
+/// How long a client retries a request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const REST: &str = r#"
@@ -45,7 +45,7 @@ parameters.text.type = "string"
 parameters.delay_ms.type = "integer"
 "#;
 
-/// The replicas, as a load balancer that retries has them: some of them may be away.
+/// The replicas, as behind a load balancer that retries: some of them may be down.
 struct Fleet {
     servers: Mutex<Vec<Server>>,
     engine: SimProcess,
@@ -56,7 +56,7 @@ struct Fleet {
     over: AtomicBool,
 }
 
-/// What one client did.
+/// The work of one client.
 #[derive(Debug, Default)]
 struct Done {
     calls: usize,
@@ -96,7 +96,7 @@ impl Fleet {
         }
     }
 
-    /// One after another is told to stop, waited for, and replaced by one of this program.
+    /// Stops each replica in turn, waits for its end, and replaces it by one of this program.
     fn roll(&self, program: &str) {
         for index in 0..REPLICAS {
             let mut old = self.servers.lock().remove(0);
@@ -107,13 +107,14 @@ impl Fleet {
         }
     }
 
-    /// The next replica, in turn.
+    /// Returns the next replica in turn.
     fn url(&self) -> String {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         self.urls.lock()[next % REPLICAS].clone()
     }
 
-    /// Asks one replica after another, for as long as connections break; any other error is one that a client sees.
+    /// Tries one replica after another while connections break. Any other error is visible to a client and
+    /// fails the test.
     async fn asked<T>(&self, again: &mut usize, ask: impl AsyncFn(String) -> Result<T, Fault>) -> T {
         let asking = async {
             loop {
@@ -133,7 +134,7 @@ impl Fleet {
         }
     }
 
-    /// The tasks that have not ended, and what happened to them.
+    /// Returns the unfinished tasks with their histories.
     async fn unfinished(&self) -> String {
         let sql = "SELECT t.body || ' ' || coalesce(string_agg(e.replica || ' ' || e.what, ' ' ORDER BY e.n), '')
                    FROM tasks t LEFT JOIN entries e ON e.task = t.id WHERE NOT t.closed GROUP BY t.id, t.body";
@@ -141,7 +142,8 @@ impl Fleet {
         rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join("\n")
     }
 
-    /// One client, from its session's begin until all is over: call after call, each result as it must be.
+    /// Runs one client from the start of its session until the test is over: call after call, each with the
+    /// expected result.
     async fn work(&self, name: usize) -> Done {
         let mut done = Done::default();
         let client = self.asked(&mut done.again, async |url| Client::open(&url).await).await;
@@ -160,7 +162,7 @@ impl Fleet {
     }
 }
 
-/// The program of another version, or this one.
+/// Returns the program of another version, or this one.
 fn old() -> String {
     knob("TASKBRIDGE_OLD", PROGRAM.to_owned())
 }
@@ -173,8 +175,9 @@ fn run(fleet: &Fleet, program: &str, verb: &str) {
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
+/// Clients only retry broken connections, and each call is one job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_notices_that_replicas_are_replaced() {
+async fn rolling_replacement_is_transparent() {
     let old = old();
     let rounds: usize = knob("TASKBRIDGE_ROLLS", 1);
     let fleet = Arc::new(Fleet::new());
@@ -186,7 +189,7 @@ async fn nobody_notices_that_replicas_are_replaced() {
             for _ in 0..rounds {
                 fleet.roll(PROGRAM);
                 if old != PROGRAM {
-                    // Something was wrong with the new one: back, over what it has written.
+                    // A rollback from the new version, over the data that it has written.
                     fleet.roll(&old);
                 }
             }
@@ -205,9 +208,10 @@ async fn nobody_notices_that_replicas_are_replaced() {
     }
 }
 
-/// A SQLite file that this version has used is used by the other one again, or left alone with words that say what to do.
+/// A SQLite file of this version works with the other version, or that version refuses it with instructions
+/// and leaves it unchanged.
 #[tokio::test]
-async fn the_older_program_works_on_a_file_or_says_why_not() {
+async fn older_program_opens_or_refuses_file() {
     let place = Place::new(BASICS);
     assert_eq!(place.serve().stop(), Some(0));
     let before = std::fs::read(place.path("state/taskbridge.db")).unwrap();

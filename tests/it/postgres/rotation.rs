@@ -1,5 +1,6 @@
-//! Keys that the config names, and their rotation: two servers over one database go from the store's own key to another
-//! one by one, each by its own way, while what was sealed before is in clients' hands and in rows.
+//! Tests for configured seal keys and their rotation: two servers over one database move one by one from the
+//! store's own key to another, each in its own way. Clients and rows still have values that were sealed
+//! before.
 
 use serde_json::{Value, json};
 
@@ -7,10 +8,10 @@ use super::program::wait_for;
 use crate::support::postgres::{schema, shared};
 use crate::support::{Client, Fault, Place, Server, SimProcess, text};
 
-/// The key that comes.
+/// The new key.
 const NEW: &str = "9b1f0c9f3a7e4d1c8e5b2a6f7d0c3e4b9b1f0c9f3a7e4d1c8e5b2a6f7d0c3e4b";
 
-/// A server's config but for its keys: one job at a time, a secret among its arguments, and lists of one entry.
+/// Returns a server's config with these keys: one job at a time, a secret argument, and lists of one entry.
 fn config(schema: &str, engine: &SimProcess, seal: &str) -> String {
     let (url, address) = (shared().url(), &engine.address);
     format!(
@@ -47,7 +48,7 @@ parameters.delay_ms = {{ type = "integer", default = 0 }}
     )
 }
 
-/// A server in a place of its own, whose keys can be changed.
+/// A server in its own `Place`, whose keys can be changed.
 struct Replica {
     place: Place,
     server: Server,
@@ -67,7 +68,7 @@ impl Replica {
         std::fs::rename(self.place.path("next"), self.place.config()).unwrap();
     }
 
-    /// Puts these keys in force while it serves.
+    /// Applies these keys while the server runs.
     async fn apply(&mut self, keys: &str) {
         self.write(keys);
         self.applied += 1;
@@ -79,7 +80,7 @@ impl Replica {
         .await;
     }
 
-    /// Kills it, and starts it again with these keys.
+    /// Kills the server, and restarts it with these keys.
     fn again(&mut self, keys: &str) {
         self.write(keys);
         self.server.kill();
@@ -99,14 +100,15 @@ fn serve(place: &Place) -> Server {
     server
 }
 
-/// Uses what was sealed before at a server: the session, and a place in a list.
+/// Checks that a server still accepts values sealed before: the session, and a cursor.
 async fn holds(client: &Client, cursor: &Value) {
     let page = client.request("tasks/list", json!({ "cursor": cursor })).await.unwrap();
     assert_eq!(page["tasks"].as_array().unwrap().len(), 1, "{page}");
 }
 
+/// Tasks, sessions and cursors that were sealed with the old key stay valid until it is removed.
 #[tokio::test]
-async fn keys_are_rotated_while_tasks_and_sessions_go_on() {
+async fn seal_key_rotation_keeps_sessions() {
     let engines = Place::new("");
     let engine = SimProcess::start(&engines, "keyed");
     let schema = schema();
@@ -116,20 +118,22 @@ async fn keys_are_rotated_while_tasks_and_sessions_go_on() {
     let client = Client::open(a.server.url()).await.unwrap();
     let job = |text: &str, delay_ms: u64| json!({"text": text, "delay_ms": delay_ms});
 
-    // The first job keeps the others waiting, with what is sealed of them in their rows.
+    // The first job blocks the others, whose rows contain their sealed arguments.
     let first = client.start("job", job("first", 60_000)).await.unwrap();
     let waiting = client.start_once("key", "job", job("sealed by the store's key", 0)).await.unwrap();
     let page = client.request("tasks/list", json!({})).await.unwrap();
     let cursor = &page["nextCursor"];
 
-    // The new key opens before anybody seals with it: A reads it from a file, B from its environment.
+    // The new key can open values before any server seals with it: A reads it from a file, B from its
+    // environment.
     a.apply("[{ from = \"store\" }, { file = \"new.key\" }]").await;
     holds(&client.at(b.server.url()), cursor).await;
     b.again("[{ from = \"store\" }, { env = \"NEW_KEY\" }]");
     holds(&client.at(a.server.url()), cursor).await;
     holds(&client.at(b.server.url()), cursor).await;
 
-    // In the middle: A seals with the new one, B with the old one, each opens both, and B is killed once more.
+    // During the rotation, A seals with the new key and B with the old one. Each opens both, and B is killed
+    // once more.
     a.apply("[{ file = \"new.key\" }, { from = \"store\" }]").await;
     let newer = Client::open(a.server.url()).await.unwrap();
     let second = newer.start("job", job("sealed by the new key", 0)).await.unwrap();
@@ -139,17 +143,18 @@ async fn keys_are_rotated_while_tasks_and_sessions_go_on() {
     }
     b.again("[{ env = \"NEW_KEY\" }, { from = \"store\" }]");
     holds(&newer.at(b.server.url()), cursor).await;
-    // Whether a call is the same one does not depend on what seals it.
+    // Whether two calls are the same does not depend on the sealing key.
     let at_b = newer.at(b.server.url());
     assert_eq!(at_b.start_once("key", "job", job("sealed by the store's key", 0)).await.unwrap(), waiting);
     assert!(at_b.start_once("key", "job", job("another", 0)).await.is_err());
 
-    // What waited in rows is started with what was sealed then.
+    // Jobs that waited in rows start with the arguments sealed at that time.
     at_b.cancel(&first).await.unwrap();
     assert_eq!(text(&at_b.result(&waiting).await.unwrap()), "sealed by the store's key");
     assert_eq!(text(&at_b.result(&second).await.unwrap()), "sealed by the new key");
 
-    // Without the old key, what it sealed is as good as made up: at A, which goes on, and at B, which starts.
+    // Without the old key, values that it sealed are treated like made-up ones: at A, which keeps running,
+    // and at B, which restarts.
     let newest = newer.request("tasks/list", json!({})).await.unwrap();
     a.apply("[{ file = \"new.key\" }]").await;
     b.again("[{ file = \"new.key\" }]");
@@ -179,8 +184,9 @@ async fn keys_are_rotated_while_tasks_and_sessions_go_on() {
     }
 }
 
+/// An invalid key is refused, and the old one stays in force.
 #[tokio::test]
-async fn a_key_file_that_changes_is_read_again_and_a_bad_one_changes_nothing() {
+async fn changed_key_file_is_reloaded() {
     let engines = Place::new("");
     let engine = SimProcess::start(&engines, "keyed");
     let text = config(&schema(), &engine, "SEAL");

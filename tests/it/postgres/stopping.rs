@@ -1,5 +1,5 @@
-//! A server that is told to stop leaves nothing leased: whoever is there goes on at once, and not when a lease runs out.
-//! The leases here are longer than the tests wait for anything.
+//! Tests that a server releases all leases when it stops, so that another one continues at once and not when
+//! a lease expires. The leases here are longer than any timeout of the tests.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::postgres::{schema, shared};
 use crate::support::{Client, Place, Server, SimProcess, text};
 
-/// How long something may take that must happen: less than a lease.
+/// Timeout for something that must happen: shorter than a lease.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn config(schema: &str, engine: &str, stop_within: &str) -> String {
@@ -47,7 +47,7 @@ parameters.delay_ms.type = "integer"
     )
 }
 
-/// How many rows of this table say something.
+/// Counts rows of a table; `what` is the table and an optional condition.
 async fn count(schema: &str, what: &str) -> i64 {
     let row = shared().client(schema).await.query_one(&format!("SELECT count(*) FROM {what}"), &[]).await;
     row.unwrap().get(0)
@@ -79,7 +79,7 @@ async fn groups_are_taken_over_at_once() {
     assert_eq!(second.stop(), Some(0));
 }
 
-/// A server whose start of a job hangs in its engine, which is frozen.
+/// Starts a server whose start request hangs, because its engine is frozen.
 async fn hanging(place: &Place, schema: &str, stop_within: &str) -> (SimProcess, Server) {
     let engine = SimProcess::start(place, "keyed");
     std::fs::write(place.config(), config(schema, &engine.address, stop_within)).unwrap();
@@ -91,15 +91,16 @@ async fn hanging(place: &Place, schema: &str, stop_within: &str) -> (SimProcess,
     (engine, server)
 }
 
+/// The next server starts the job whose start did not end in time.
 #[tokio::test]
-async fn what_does_not_end_in_time_is_let_go() {
+async fn shutdown_timeout_releases_leases() {
     let (place, schema) = (Place::new(""), schema());
     let (engine, mut server) = hanging(&place, &schema, "1s").await;
     assert_eq!(server.stop(), Some(0));
     assert_eq!(count(&schema, "tasks WHERE lease_holder IS NOT NULL").await, 0);
     let log = std::fs::read_to_string(place.path("server.log")).unwrap();
     assert!(log.contains("not everything ended in time"), "{log}");
-    // Whoever comes next does it.
+    // The next server starts the job.
     engine.signal(Signal::CONT);
     let mut next = place.serve();
     until("the job is started", async || engine.started().len() == 1).await;

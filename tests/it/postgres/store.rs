@@ -1,5 +1,5 @@
-//! What only this store can get wrong: connections that break, crowds that take all of them, schemas of others and of
-//! other versions, and databases that cannot be used.
+//! Tests for what only this store can get wrong: broken connections, crowds that use all connections, schemas
+//! of other programs and other versions, and databases that cannot be used.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -20,7 +20,7 @@ use taskbridge_sdk::Timestamp;
 use super::{clock, opened};
 use crate::support::postgres::{self, Postgres, schema, shared};
 
-/// The longest that a test waits for something that must happen.
+/// Timeout for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn new(task: Task) -> NewTask {
@@ -63,8 +63,9 @@ fn says(error: &StoreError, words: &[&str]) {
     assert!(!text.contains("s3cret"), "the password is in {text:?}");
 }
 
+/// An insert whose caller is gone is complete before the next write to its row.
 #[tokio::test]
-async fn an_insert_whose_call_went_away_is_done_before_the_next_write_to_its_row() {
+async fn abandoned_insert_precedes_next_write() {
     let clock = clock();
     let store = opened(&schema(), &clock).await;
     let bench = Bench::new(Arc::clone(&store) as _, clock);
@@ -72,7 +73,7 @@ async fn an_insert_whose_call_went_away_is_done_before_the_next_write_to_its_row
         let task = bench.task();
         {
             let mut insert = std::pin::pin!(store.insert(new(task.clone())));
-            // Begun, and then nobody waits for it any more.
+            // The insert is begun, and then its future is dropped.
             assert!(futures_util::poll!(&mut insert).is_pending());
         }
         let next = Task { version: 1, message: Some("next".to_owned()), ..task.clone() };
@@ -82,8 +83,9 @@ async fn an_insert_whose_call_went_away_is_done_before_the_next_write_to_its_row
     }
 }
 
+/// While connections are terminated, every write applies exactly once.
 #[tokio::test]
-async fn connections_that_break_lose_nothing_and_make_nothing_twice() {
+async fn broken_connections_apply_writes_once() {
     let server = Postgres::start();
     let place = server.place("cut").with_connections(6);
     let clock = clock();
@@ -93,7 +95,7 @@ async fn connections_that_break_lose_nothing_and_make_nothing_twice() {
     let (over, cut) = (AtomicBool::new(false), AtomicI64::new(0));
     let cutting = async {
         let client = server.client("cut").await;
-        // One of those that have come to work, now and again.
+        // Terminates one connection that has already worked, every 20 ms.
         let others = "SELECT count(pg_terminate_backend(pid)) FROM (
                           SELECT pid FROM pg_stat_activity
                           WHERE pid <> pg_backend_pid() AND application_name = 'taskbridge'
@@ -130,7 +132,7 @@ async fn connections_that_break_lose_nothing_and_make_nothing_twice() {
                     other => panic!("{other:?}"),
                 }
             }
-            // A read gives up sooner than a write: nothing is lost by that.
+            // A read gives up earlier than a write, which loses nothing.
             let read = loop {
                 if let Ok(read) = store.get(&row.id, None).await {
                     break read;
@@ -154,15 +156,16 @@ async fn connections_that_break_lose_nothing_and_make_nothing_twice() {
     assert_eq!(held.get::<_, i64>(0), 4);
 }
 
+/// Requests cannot use all connections of the store: the loops still claim rows.
 #[tokio::test]
-async fn a_crowd_of_requests_leaves_connections_to_the_loops() {
+async fn request_burst_leaves_loop_connections() {
     let schema = schema();
     let clock = clock();
     let place = shared().place(&schema).with_connections(4);
     let store = PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap();
     let bench = Bench::new(Arc::new(store), clock);
     let due = bench.add(bench.task()).await;
-    // From now on every insert with a key waits.
+    // From here on, every insert with a key waits for this lock.
     let mut other = shared().client(&schema).await;
     let lock = other.transaction().await.unwrap();
     lock.batch_execute("LOCK TABLE once").await.unwrap();
@@ -192,8 +195,9 @@ async fn a_crowd_of_requests_leaves_connections_to_the_loops() {
     }
 }
 
+/// Errors say that the database is unavailable. Listening also resumes by itself.
 #[tokio::test]
-async fn a_database_that_went_away_is_said_and_used_again_when_it_is_back() {
+async fn unavailable_database_is_used_again() {
     let mut server = Postgres::start();
     let clock = clock();
     let place = server.place("away");
@@ -209,11 +213,11 @@ async fn a_database_that_went_away_is_said_and_used_again_when_it_is_back() {
     server.run();
     assert_eq!(store.get(&task.id, None).await.unwrap(), Some(task.clone()));
     bench.add(bench.task()).await;
-    // Hints come again as well.
+    // Hints resume as well.
     let other = PostgresStore::open(server.place("away"), StoreClock::Database).await.unwrap();
     let heard = tokio::time::timeout(PATIENCE, async {
         use taskbridge::tasks::store::{Hint, Hints as _};
-        // What may have been missed is told once the connection is there again, and guessed before that.
+        // Missed changes are reported as `Hint::Anything` after the reconnect, and before it as a precaution.
         assert_eq!(store.changed_elsewhere().await, [Hint::Anything]);
         let of_it = Hint::Task { id: task.id.clone(), session: task.origin.session.clone() };
         let mut row = task.clone();
@@ -233,7 +237,7 @@ async fn a_database_that_went_away_is_said_and_used_again_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn many_can_make_the_schema_at_the_same_time() {
+async fn concurrent_schema_creation_succeeds() {
     let schema = schema();
     let open = || PostgresStore::open(shared().place(&schema), StoreClock::Database);
     let stores = join_all((0..8).map(|_| open())).await;
@@ -247,8 +251,9 @@ async fn many_can_make_the_schema_at_the_same_time() {
     assert_eq!((migrated.before, migrated.after, migrated.made.len()), (8, 8, 0));
 }
 
+/// A newer schema that excludes this version is refused and stays unchanged.
 #[tokio::test]
-async fn a_newer_schema_is_used_if_it_lets_this_program_and_left_alone_if_not() {
+async fn newer_schema_is_used_if_compatible() {
     let schema = schema();
     drop(PostgresStore::open(shared().place(&schema), StoreClock::Database).await.unwrap());
     let client = shared().client(&schema).await;
@@ -265,8 +270,9 @@ async fn a_newer_schema_is_used_if_it_lets_this_program_and_left_alone_if_not() 
     assert_eq!(steps.get::<_, i32>(0), 99);
 }
 
+/// With migration by hand, a server creates nothing and names the command.
 #[tokio::test]
-async fn a_schema_that_is_migrated_by_hand_is_not_touched_by_a_server() {
+async fn manual_schema_is_not_migrated() {
     let schema = schema();
     let place = shared().place(&schema).migrated_by_hand();
     says(&refusal(place.clone()).await, &["has version 0", "needs 8", "`taskbridge migrate`"]);
@@ -290,7 +296,7 @@ async fn a_schema_that_is_migrated_by_hand_is_not_touched_by_a_server() {
 }
 
 #[tokio::test]
-async fn the_schema_of_another_program_is_left_alone() {
+async fn foreign_schema_is_left_alone() {
     let schema = schema();
     let client = shared().client("public").await;
     client.batch_execute(&format!("CREATE SCHEMA {schema} CREATE TABLE songs (title text)")).await.unwrap();
@@ -300,7 +306,7 @@ async fn the_schema_of_another_program_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_used_is_said_why() {
+async fn unusable_database_error_names_cause() {
     let at = |url: &str| Place::at(url).unwrap();
     let address = shared().address();
     let error = refusal(at(&format!("postgres://tester:s3cret-and-wrong@{address}/postgres"))).await;
@@ -309,7 +315,7 @@ async fn a_database_that_cannot_be_used_is_said_why() {
     says(&error, &["password authentication failed"]);
     let error = refusal(at(&format!("{}/nowhere", shared().url().rsplit_once('/').unwrap().0))).await;
     says(&error, &["nowhere", "create it"]);
-    // Nothing listens on the port that was free a moment ago.
+    // Nothing listens on a port that was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = refusal(at(&format!("postgres://tester:s3cret@{free}/postgres"))).await;
     assert!(matches!(error, StoreError::Unavailable(_)));
@@ -324,10 +330,10 @@ async fn a_database_that_cannot_be_used_is_said_why() {
 }
 
 #[tokio::test]
-async fn a_certificate_is_held_against_those_that_are_trusted() {
+async fn database_certificate_is_verified() {
     let mut server = Postgres::start();
     let certificate = server.with_tls();
-    // Nobody on this machine vouches for it.
+    // No authority of this machine has signed its certificate.
     let error = refusal(server.place("tls").with_tls(Some(true), None)).await;
     assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
     says(&error, &["TLS", "certificate"]);
@@ -343,7 +349,7 @@ async fn a_certificate_is_held_against_those_that_are_trusted() {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_understood_does_not_hide_the_others() {
+async fn corrupt_row_hides_no_other() {
     let (schema, clock) = (postgres::schema(), clock());
     let bench = Bench::new(opened(&schema, &clock).await, clock);
     let broken = bench.add(bench.task()).await;
@@ -357,7 +363,7 @@ async fn a_row_that_cannot_be_understood_does_not_hide_the_others() {
     assert_eq!(bench.claim("a").await, [sound.id]);
 }
 
-/// As with SQLite: a line that was written while the clock was ahead ends what is deleted.
+/// As with SQLite: a line that was written while the clock was ahead stops the deletion.
 #[tokio::test]
 async fn audit_lines_are_deleted_without_gap() {
     let clock = clock();

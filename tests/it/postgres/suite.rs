@@ -1,4 +1,4 @@
-//! The behaviours of every store.
+//! The behavior tests that every store must pass.
 
 mod alone {
     taskbridge::store_suite!(super::super::bench().await);

@@ -1,4 +1,4 @@
-//! What a config that was put in force changes, and what becomes of what was begun before: nothing is dropped.
+//! Tests for the effects of a new config, and for calls and tasks that began before: nothing is dropped.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -15,8 +15,9 @@ fn status(fault: Fault) -> u16 {
     }
 }
 
+/// Open calls and tasks of a removed tool continue to their results. New calls are refused.
 #[tokio::test]
-async fn calls_in_hand_and_tasks_go_on_although_their_tool_is_gone() {
+async fn removed_tool_finishes_its_calls() {
     let app = start(&waiting("slow", "here"));
     let session = app.client().await;
     let task = session.start("slow", json!({})).await.unwrap();
@@ -25,7 +26,7 @@ async fn calls_in_hand_and_tasks_go_on_although_their_tool_is_gone() {
         async move { session.call("slow", json!({})).await.unwrap() }
     };
     let others = async {
-        // Its job is running: it was begun in full before the config changes.
+        // Its row is committed, so the call was accepted before the config changes.
         while session.list().await.unwrap().len() < 2 {}
         put(&app.place, ONE);
         logged(&app.place, "tools removed: slow").await;
@@ -45,7 +46,7 @@ async fn calls_in_hand_and_tasks_go_on_although_their_tool_is_gone() {
 }
 
 #[tokio::test]
-async fn no_request_is_dropped_however_often_the_config_is_replaced() {
+async fn frequent_reloads_drop_no_request() {
     const TIMES: usize = 12;
     let app = start("");
     let over = CancellationToken::new();
@@ -74,8 +75,9 @@ async fn no_request_is_dropped_however_often_the_config_is_replaced() {
     tokio::join!(caller(0), caller(1), caller(2), caller(3), replacer);
 }
 
+/// Queued tasks of a removed tool still run one at a time.
 #[tokio::test]
-async fn those_who_wait_for_a_tool_that_is_gone_go_on_one_at_a_time() {
+async fn removed_tool_keeps_its_limit() {
     let script =
         "mkdir held || touch overlapped; sleep 0.1; rmdir held; while [ ! -e go ]; do sleep 0.02; done";
     let narrow = format!(
@@ -99,7 +101,7 @@ async fn those_who_wait_for_a_tool_that_is_gone_go_on_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn bounds_of_the_protocol_are_in_force_at_once() {
+async fn protocol_limits_apply_at_once() {
     let app = start("[tools.bye]\nbackend = \"here\"\ntarget.command = [\"true\"]\n");
     let session = app.client().await;
     assert_eq!(tools(&session).await, ["bye", "hello"]);
@@ -115,7 +117,7 @@ async fn bounds_of_the_protocol_are_in_force_at_once() {
 }
 
 #[tokio::test]
-async fn origins_and_hosts_are_in_force_at_once() {
+async fn origins_and_hosts_apply_at_once() {
     let app = start("");
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let from = async |origin: &str, host: &str| {
@@ -130,8 +132,9 @@ async fn origins_and_hosts_are_in_force_at_once() {
     assert_eq!((from(page, "localhost").await, from("http://localhost", name).await), (204, 204));
 }
 
+/// Its requests get 401, and other keys are not affected. The log contains no key.
 #[tokio::test]
-async fn a_key_that_is_revoked_is_turned_away_and_its_streams_end() {
+async fn revoked_key_ends_its_streams() {
     let key = |principal: &str, key: &str| {
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(key));
         format!("[[auth.keys]]\nprincipal = \"{principal}\"\nsha256 = \"{digest}\"\n")

@@ -1,4 +1,4 @@
-//! Backends come, change and go while tasks run on them.
+//! Tests for backends that are added, changed and removed while tasks run on them.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{ONE, begins, go, logged, logged_again, put, start, tools, waiting};
 use crate::support::{Client, SimProcess, TestApp, text};
 
 #[tokio::test]
-async fn one_is_added_and_its_tools_run() {
+async fn added_backend_runs_its_tools() {
     let app = start("");
     let session = app.client().await;
     let sim = SimProcess::start(&app.place, "keyed");
@@ -23,7 +23,7 @@ async fn one_is_added_and_its_tools_run() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_connect_refuses_the_whole_config() {
+async fn unusable_backend_refuses_config() {
     let app = start("");
     let session = app.client().await;
     let wrong = "[backends.forge]\nkind = \"sim\"\naddress = \"192.0.2.1:9\"\n\
@@ -56,8 +56,9 @@ async fn other_identity_refuses_reload() {
     session.result(&task).await.unwrap();
 }
 
+/// It stays connected until then. It can be added again, but not as another kind.
 #[tokio::test]
-async fn one_that_is_removed_ends_the_tasks_that_it_has() {
+async fn removed_backend_finishes_its_tasks() {
     let away = format!("[backends.away]\nkind = \"local\"\nworking_dir = \".\"\n{}", waiting("slow", "away"));
     let app = start(&away);
     let session = app.client().await;
@@ -67,7 +68,7 @@ async fn one_that_is_removed_ends_the_tasks_that_it_has() {
     logged(&app.place, "backend `away` is not in the config any more: it stays connected").await;
     assert_eq!(tools(&session).await, ["hello"]);
     assert_eq!(session.get(&task).await.unwrap()["status"], "working");
-    // It can be cancelled like any other, and comes back as it was.
+    // It can be cancelled like any other task, and its backend can be added again unchanged.
     let other = session.start("hello", json!({})).await.unwrap();
     assert_eq!(text(&session.result(&other).await.unwrap()), "hello\n");
     go(&app.place);
@@ -86,8 +87,9 @@ async fn one_that_is_removed_ends_the_tasks_that_it_has() {
     assert_eq!(text(&session.result(&task).await.unwrap()), "over\n");
 }
 
+/// The server started without the backend, and a reload adds it.
 #[tokio::test]
-async fn one_that_was_missing_at_the_start_takes_up_its_tasks_when_it_is_back() {
+async fn returned_backend_resumes_its_tasks() {
     let away = format!("[backends.away]\nkind = \"local\"\n{}", waiting("slow", "away"));
     let TestApp { mut server, place } = start(&away);
     let session = Client::open(server.url()).await.unwrap();
@@ -98,7 +100,7 @@ async fn one_that_was_missing_at_the_start_takes_up_its_tasks_when_it_is_back() 
     let server = place.serve();
     let session = session.at(server.url());
     go(&place);
-    // A job of another backend goes through meanwhile.
+    // A job of another backend completes meanwhile.
     let other = session.start("hello", json!({})).await.unwrap();
     assert_eq!(text(&session.result(&other).await.unwrap()), "hello\n");
     assert_eq!(session.get(&task).await.unwrap()["status"], "working");
@@ -106,8 +108,9 @@ async fn one_that_was_missing_at_the_start_takes_up_its_tasks_when_it_is_back() 
     assert_eq!(text(&session.result(&task).await.unwrap()), "over\n");
 }
 
+/// The log contains no value of its environment.
 #[tokio::test]
-async fn one_that_changes_goes_on_with_the_tasks_that_it_has() {
+async fn changed_backend_keeps_its_tasks() {
     let app = start(&waiting("slow", "here"));
     let session = app.client().await;
     let task = session.start("slow", json!({})).await.unwrap();

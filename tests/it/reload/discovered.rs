@@ -1,5 +1,5 @@
-//! Tools that a backend offers come, change and go while the real program serves, and the tasks of those that are gone
-//! stay.
+//! Tests for discovered tools that appear, change and disappear while the real program serves. The tasks of
+//! removed tools stay.
 
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::DiscoveredTool;
@@ -11,7 +11,7 @@ use crate::support::{BASICS, Client, Fault, Modern, Place, Server, SimProcess, t
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
-/// An engine that can be told what to offer, and a place for servers beside it.
+/// An engine whose offered tools a test sets, and a `Place` for servers that use it.
 struct Forge {
     engine: SimProcess,
     place: Place,
@@ -30,7 +30,7 @@ impl Forge {
         self.control.offer(tools.to_vec()).await.unwrap();
     }
 
-    /// A backend of this name on the engine, with this in its `discover`.
+    /// Returns the config of a backend on the engine, with this `discover` table.
     fn backend(&self, name: &str, discover: &str) -> String {
         let address = &self.engine.address;
         format!(
@@ -46,7 +46,7 @@ impl Forge {
 
 const OFTEN: &str = "every = \"50ms\"";
 
-/// A tool whose job does as `target` says, and takes these parameters.
+/// Returns a tool whose job behaves as `target` specifies, with these parameters.
 fn tool(name: &str, target: Value, parameters: Value) -> DiscoveredTool {
     let schema = json!({"type": "object", "properties": parameters, "additionalProperties": false});
     DiscoveredTool {
@@ -62,13 +62,13 @@ fn night() -> DiscoveredTool {
     tool("night", json!({"text": "a night's work"}), json!({"text": {"type": "string"}}))
 }
 
-/// Its job asks, and tells the answer.
+/// Returns a tool whose job asks a question and returns the answer.
 fn asking() -> DiscoveredTool {
     let form = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     tool("asking", json!({"question": {"message": "Who?", "schema": form, "at_once": true}}), json!({}))
 }
 
-/// Its job never ends by itself.
+/// Returns a tool whose job runs for an hour.
 fn endless() -> DiscoveredTool {
     tool("endless", json!({"delay_ms": 3_600_000}), json!({}))
 }
@@ -78,8 +78,9 @@ async fn until_listed(client: &Client, wanted: &[&str]) {
     tokio::time::timeout(PATIENCE, listed).await.unwrap_or_else(|_| panic!("never listed: {wanted:?}"));
 }
 
+/// A running task keeps the tool that it was started with.
 #[tokio::test]
-async fn they_come_and_change_and_every_listener_hears_it() {
+async fn discovered_tool_changes_are_announced() {
     let forge = Forge::new();
     forge.offers(&[night()]).await;
     let server = forge.serve(&forge.backend("forge", OFTEN));
@@ -100,7 +101,7 @@ async fn they_come_and_change_and_every_listener_hears_it() {
     let line = logged(&forge.place, "backend `forge` offers other tools now (2)").await;
     assert!(line.ends_with("added: day"), "{line}");
 
-    // A task that was begun by what the tool took then goes on; a new call is held against what it takes now.
+    // A task that began under the old schema continues; a new call is validated against the current one.
     let begun = session.start("night", json!({"text": "as it was"})).await.unwrap();
     forge.offers(&[tool("night", json!({"text": "another"}), json!({"hours": {"type": "integer"}}))]).await;
     while hear(&mut stream).await["method"] != CHANGED {}
@@ -112,8 +113,9 @@ async fn they_come_and_change_and_every_listener_hears_it() {
     assert_eq!(text(&session.call("night", json!({"hours": 3})).await.unwrap()), "another");
 }
 
+/// Its tasks are still polled, answered and cancelled. New calls are refused.
 #[tokio::test]
-async fn the_tasks_of_one_that_is_gone_are_polled_answered_and_cancelled() {
+async fn removed_discovered_tool_serves_its_tasks() {
     let forge = Forge::new();
     forge.offers(&[asking(), endless()]).await;
     let server = forge.serve(&forge.backend("forge", OFTEN));
@@ -136,8 +138,9 @@ async fn the_tasks_of_one_that_is_gone_are_polled_answered_and_cancelled() {
     tokio::time::timeout(PATIENCE, stopped).await.expect("the job is stopped in the engine");
 }
 
+/// The server starts without the engine, and a later outage removes no tool and is logged once.
 #[tokio::test]
-async fn an_engine_that_is_away_keeps_nobody_from_starting_and_takes_no_tools_away() {
+async fn engine_outage_keeps_discovered_tools() {
     let forge = Forge::new();
     forge.offers(&[night()]).await;
     forge.control.set_outage(true).await.unwrap();
@@ -160,8 +163,9 @@ async fn an_engine_that_is_away_keeps_nobody_from_starting_and_takes_no_tools_aw
     assert_eq!(log.matches("cannot say what it offers").count(), 2, "an outage is told once");
 }
 
+/// Discovered tools with an invalid schema or a reserved name are logged and left out.
 #[tokio::test]
-async fn the_config_goes_first_and_what_cannot_be_a_tool_is_told_and_left_out() {
+async fn configured_tool_overrides_discovered_tool() {
     let forge = Forge::new();
     let mine = tool("hello", json!({"text": "not this one"}), json!({}));
     let bad = DiscoveredTool { input_schema: Map::from_iter([("type".into(), json!("strin"))]), ..night() };
@@ -179,7 +183,7 @@ async fn the_config_goes_first_and_what_cannot_be_a_tool_is_told_and_left_out() 
     let line = logged(&forge.place, "tool `night` of backend `second` is left out").await;
     assert!(line.contains("backend `forge` offers one of this name; set `prefix`"), "{line}");
 
-    // The config that the server reads again decides at once what is discovered, and under which name.
+    // A reload of the config takes effect at once: which tools are discovered, and under which names.
     put(&forge.place, &format!("{ONE}{}", both("prefix = \"second-\"\nstarting_with = \"n\"")));
     until_listed(&session, &["hello", "night", "second-night"]).await;
     let task = session.start("second-night", json!({"text": "by the second"})).await.unwrap();
@@ -188,8 +192,9 @@ async fn the_config_goes_first_and_what_cannot_be_a_tool_is_told_and_left_out() 
     assert_eq!(text(&session.result(&task).await.unwrap()), "by the second");
 }
 
+/// A replica that has not discovered the tool yet answers and cancels its tasks.
 #[tokio::test]
-async fn a_replica_that_does_not_know_the_tool_yet_acts_on_its_tasks() {
+async fn replica_without_tool_serves_tasks() {
     let forge = Forge::new();
     let store = format!(
         "[store]\nkind = \"postgres\"\nurl = \"{}\"\nschema = \"{}\"\nbackends_dir = \"state\"\n\

@@ -1,5 +1,5 @@
-//! Files that a config is read from: behind links that are swapped, as Kubernetes does with a ConfigMap, and those that
-//! the config names.
+//! Tests for the files of a config: behind symlinks that are swapped, as Kubernetes does with a ConfigMap,
+//! and files that the config names.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{ONE, hear, logged, logged_again, tools};
 use crate::support::{BASICS, Client, Place};
 
-/// A version of all files, in a folder of its own.
+/// Writes a version of all files into its own folder.
 fn version(folder: &Path, tool: &str, runbook: &str) {
     fs::create_dir(folder).unwrap();
     let resource = "[resources.runbook]\nuri = \"runbook:it\"\nfile = \"runbook.md\"\n";
@@ -19,8 +19,9 @@ fn version(folder: &Path, tool: &str, runbook: &str) {
     fs::write(folder.join("runbook.md"), runbook).unwrap();
 }
 
+/// A file that the config names is read again as well.
 #[tokio::test]
-async fn a_link_that_leads_elsewhere_is_another_config_and_so_is_a_file_that_it_names() {
+async fn swapped_symlink_reloads_config() {
     let place = Place::new("");
     fs::remove_file(place.config()).unwrap();
     version(&place.path("..one"), "first", "Be calm.");

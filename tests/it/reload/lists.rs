@@ -1,5 +1,5 @@
-//! Who listens hears which lists are others: sessions on their GET stream, 2026-07-28 on its subscription, both over stdio
-//! too, and a session that comes back to a server that was started again.
+//! Tests for `list_changed` notifications: on the GET stream of a session, on a 2026-07-28 subscription, and
+//! over stdio for both. A session that returns after a restart of the server gets them too.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use tokio::process::Command;
 use super::{ONE, PATIENCE, hear, logged, logged_again, put, start, tools};
 use crate::support::{BASICS, Generation, Modern, Place, schema};
 
-/// One more of everything.
+/// One more tool, resource and prompt.
 const MORE: &str = r#"
 [tools.more]
 backend = "here"
@@ -30,8 +30,9 @@ const CHANGES: [&str; 3] = [
     "notifications/resources/list_changed",
 ];
 
+/// Every stream is notified of the lists that it subscribed to.
 #[tokio::test]
-async fn a_changed_file_is_applied_and_every_stream_hears_which_lists_changed() {
+async fn applied_config_announces_changed_lists() {
     let app = start("");
     let session = app.client().await;
     let mut stream = session.listen().await.unwrap();
@@ -51,7 +52,7 @@ async fn a_changed_file_is_applied_and_every_stream_hears_which_lists_changed() 
     let line = logged(&app.place, "config applied").await;
     assert!(line.ends_with("tools added: more; resources added: more; prompts added: more"), "{line}");
 
-    // What nobody sees in a list is applied too, and nobody is told.
+    // A change that no list shows is applied without a notification.
     put(&app.place, &format!("{ONE}{MORE}").replace("\"true\"", "\"echo\", \"changed\""));
     let line = logged_again(&app.place, "config applied", 2).await;
     assert!(line.ends_with("tools changed: more"), "{line}");
@@ -65,8 +66,9 @@ async fn a_changed_file_is_applied_and_every_stream_hears_which_lists_changed() 
     }
 }
 
+/// A session that resumes after a restart is notified of the lists that changed meanwhile, and only once.
 #[tokio::test]
-async fn who_comes_back_to_a_server_with_another_config_hears_which_lists_changed() {
+async fn returning_session_gets_list_changes() {
     let app = start("");
     let session = app.client().await;
     let mut stream = session.listen().await.unwrap();
@@ -74,7 +76,7 @@ async fn who_comes_back_to_a_server_with_another_config_hears_which_lists_change
     for method in CHANGES {
         assert_eq!(hear(&mut stream).await["method"], method);
     }
-    // Something that is told after the lists, so that the client's place is behind them.
+    // A notification after the list changes, so that the client's last event id is behind them.
     let task = session.start("hello", json!({})).await.unwrap();
     session.result(&task).await.unwrap();
     while hear(&mut stream).await["method"] != "notifications/tasks/status" {}
@@ -93,7 +95,7 @@ async fn who_comes_back_to_a_server_with_another_config_hears_which_lists_change
 }
 
 #[tokio::test]
-async fn over_stdio_both_generations_hear_it() {
+async fn list_changes_reach_both_stdio_generations() {
     let place = Place::new(&format!("{BASICS}{ONE}"));
     let mut command = place.command("serve");
     command.arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,5 +1,5 @@
-//! The config is replaced while the real program serves: by its files, and by SIGHUP. What clients hear of it, what
-//! becomes of what they began before, and what is refused.
+//! Tests that replace the config while the real program serves: by its files, and by SIGHUP. They check what
+//! clients receive, what happens to earlier calls and tasks, and which changes are refused.
 
 mod applied;
 mod backends;
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use crate::support::{BASICS, Client, Events, Place, TestApp};
 
-/// The longest that anything here may take.
+/// Timeout for anything in these tests.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A backend, and a tool that says something.
+/// A backend, and a tool that prints a line.
 const ONE: &str = r#"
 [backends.here]
 kind = "local"
@@ -30,7 +30,8 @@ backend = "here"
 target.command = ["echo", "hello"]
 "#;
 
-/// A tool whose job makes a file `begun` beside the config, goes on until there is a file `go`, and then says so.
+/// Returns a tool whose job creates a file `begun` next to the config, waits for a file `go`, and then prints
+/// `over`.
 fn waiting(name: &str, backend: &str) -> String {
     let script = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo over";
     format!(
@@ -39,7 +40,7 @@ fn waiting(name: &str, backend: &str) -> String {
     )
 }
 
-/// Puts another config in the place of the one that is served, as editors do: beside it first, then over it.
+/// Replaces the served config atomically, as editors do: writes a new file, then renames it.
 fn put(place: &Place, config: &str) {
     std::fs::write(place.path("taskbridge.new"), format!("{BASICS}{config}")).unwrap();
     std::fs::rename(place.path("taskbridge.new"), place.config()).unwrap();
@@ -60,12 +61,12 @@ fn go(place: &Place) {
     std::fs::write(place.path("go"), "").unwrap();
 }
 
-/// Waits until the server's log has these words, and gives the line.
+/// Waits until the server's log contains `words`, and returns the line.
 async fn logged(place: &Place, words: &str) -> String {
     logged_again(place, words, 1).await
 }
 
-/// The same, so many times; the line is the last.
+/// Waits until `words` are logged this many times, and returns the last line.
 async fn logged_again(place: &Place, words: &str, times: usize) -> String {
     let log = || std::fs::read_to_string(place.path("server.log")).unwrap();
     let found = tokio::time::timeout(PATIENCE, async {
@@ -79,14 +80,14 @@ async fn logged_again(place: &Place, words: &str, times: usize) -> String {
     found.await.unwrap_or_else(|_| panic!("{words:?} is not logged {times} times:\n{}", log()))
 }
 
-/// The names of the tools that are listed, but for the server's own.
+/// Returns the names of the listed tools, without the server's own.
 async fn tools(client: &Client) -> Vec<String> {
     let listed = client.request("tools/list", json!({})).await.unwrap();
     let names = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
     names.filter(|name| !name.starts_with("task_")).map(str::to_owned).collect()
 }
 
-/// The next message of a stream.
+/// Returns the next message of a stream.
 async fn hear(events: &mut Events) -> Value {
     let next = tokio::time::timeout(PATIENCE, events.next()).await;
     next.expect("nothing is heard").unwrap().expect("the stream ended")
@@ -98,7 +99,7 @@ async fn ends(events: &mut Events) {
     ended.await.expect("the stream goes on");
 }
 
-/// A server with [`ONE`] and this.
+/// Starts a server with [`ONE`] and `more`.
 fn start(more: &str) -> TestApp {
     TestApp::start(&format!("{ONE}{more}"))
 }

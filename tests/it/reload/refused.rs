@@ -1,13 +1,14 @@
-//! A config that is wrong changes nothing, and the log says why in the words of `taskbridge check`. What takes a start
-//! of the server is said, and the rest applied.
+//! Tests for an invalid config: it changes nothing, and the log has the errors of `taskbridge check`.
+//! Settings that need a restart are reported, and the rest is applied.
 
 use serde_json::json;
 
 use super::{ONE, logged, logged_again, put, start, tools};
 use crate::support::{BASICS, text};
 
+/// The log has the messages of `taskbridge check`, and no secret.
 #[tokio::test]
-async fn a_wrong_config_is_refused_in_the_words_of_check_and_the_old_one_stays() {
+async fn invalid_config_keeps_old_one() {
     let app = start("");
     let session = app.client().await;
     let wrong = "[tools.other]\nbackend = \"hree\"\ntarget.command = []\n\
@@ -39,8 +40,9 @@ async fn a_wrong_config_is_refused_in_the_words_of_check_and_the_old_one_stays()
     assert!(!log.contains("my-secret-key"));
 }
 
+/// Settings that need a restart are reported once, and the others are applied.
 #[tokio::test]
-async fn what_takes_a_start_is_said_and_the_rest_applied() {
+async fn restart_settings_are_reported() {
     let app = start("");
     let session = app.client().await;
     let basics = BASICS

@@ -1,5 +1,5 @@
-//! Rules about who may call what are replaced while people listen: whoever has another list now hears of it, on both
-//! generations' streams, and nobody else hears anything.
+//! Tests that replace access rules while clients listen. A client whose lists change is notified on the
+//! streams of both generations, and no other client receives anything.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -11,7 +11,7 @@ const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
 
-/// A tool for all and one for a group, and a resource that only those know of who may call the latter.
+/// A tool for all and one for a group, and a resource that is visible to callers of the latter.
 const TOOLS: &str = r#"
 [backends.here]
 kind = "local"
@@ -33,10 +33,10 @@ text = "How to release."
 tools = ["release"]
 "#;
 
-/// The people, and the groups that each is in.
+/// The people, and the groups of each.
 const PEOPLE: [(&str, &str); 3] = [("ann", "\"release\""), ("bob", "\"data\""), ("cid", "")];
 
-/// A config in which these groups may release, with people in these groups, and what else there is in it.
+/// Returns a config with the groups that may call `release`, people with their groups, and more tables.
 fn config(releasers: &str, people: &[(&str, &str)], more: &str) -> String {
     let key = |(name, groups): &(&str, &str)| {
         let digest = data_encoding::HEXLOWER.encode(&Sha256::digest(format!("key-of-{name}")));
@@ -47,7 +47,7 @@ fn config(releasers: &str, people: &[(&str, &str)], more: &str) -> String {
     format!("{basics}{keys}{}{more}", TOOLS.replace("RELEASERS", releasers))
 }
 
-/// Somebody who listens in a session and by a subscription.
+/// A person who listens in a session and by a subscription.
 struct Listener {
     name: &'static str,
     client: Client,
@@ -66,7 +66,7 @@ impl Listener {
         Self { name, client, streams: [stream, subscription] }
     }
 
-    /// What each of both streams says next must be these, in this order.
+    /// Asserts that each of the two streams delivers these methods next, in this order.
     async fn hears(&mut self, methods: &[&str]) {
         for stream in &mut self.streams {
             for method in methods {
@@ -76,15 +76,15 @@ impl Listener {
     }
 }
 
-/// A server, and everybody who listens to it.
+/// A server, and all its listeners.
 struct Stage {
-    /// It is stopped before its place is looked over.
+    /// Dropped first, so that the server is stopped before its `Place` checks for leftover processes.
     server: Server,
     place: Place,
     listeners: Vec<Listener>,
-    /// How often the config was replaced.
+    /// Number of times that the config was replaced.
     reloads: usize,
-    /// The prompts that say to all that they have heard what came before.
+    /// Prompts that mark, for all listeners, that everything before was delivered.
     marks: String,
 }
 
@@ -106,8 +106,8 @@ impl Stage {
         logged_again(&self.place, "config applied", self.reloads).await;
     }
 
-    /// Puts this config in force, of which these people must hear what is said beside their names, and the others nothing: the
-    /// next that everybody hears of is a prompt that is there for all.
+    /// Applies this config. The named people must receive the methods next to their names, and the others
+    /// nothing: the next notification for all is a new prompt.
     async fn turn_to(
         &mut self,
         releasers: &str,
@@ -130,7 +130,7 @@ impl Stage {
         }
     }
 
-    /// The tools that each is told of.
+    /// Returns the tools that each listener can list.
     async fn lists(&self) -> Value {
         let mut lists = json!({});
         for listener in &self.listeners {
@@ -140,39 +140,40 @@ impl Stage {
     }
 }
 
-/// What is heard of a tool and the resource that goes with it.
+/// The notifications for the tool and its resource.
 const BOTH: &[&str] = &[TOOLS_CHANGED, RESOURCES_CHANGED];
 
 #[tokio::test]
-async fn a_rule_that_is_replaced_is_heard_of_by_those_whose_lists_it_changes_and_by_nobody_else() {
+async fn rule_change_notifies_affected_callers_only() {
     let mut stage = Stage::set("\"release\"").await;
     let all = json!(["hello", "release"]);
     assert_eq!(stage.lists().await, json!({"ann": all, "bob": ["hello"], "cid": ["hello"]}));
 
-    // A tool is given to a group.
+    // A group gets the tool.
     stage.turn_to("\"release\", \"data\"", &PEOPLE, "", &[("bob", BOTH)]).await;
     assert_eq!(stage.lists().await, json!({"ann": all, "bob": all, "cid": ["hello"]}));
 
-    // It is taken from another.
+    // Another group loses it.
     stage.turn_to("\"data\"", &PEOPLE, "", &[("ann", BOTH)]).await;
     assert_eq!(stage.lists().await, json!({"ann": ["hello"], "bob": all, "cid": ["hello"]}));
 
-    // Who may cancel is in no list.
+    // A rule about cancellation affects no list.
     let cancel = "[tools.release.access.cancel]\ngroups = [\"release\"]\n";
     stage.turn_to("\"data\"", &PEOPLE, cancel, &[]).await;
 
-    // A rule for all tools that say nothing themselves: one has none left.
+    // A rule for all tools without rules of their own: one person has no tool left.
     let general = "[access]\ncall = { groups = [\"release\", \"data\"] }\n";
     stage.turn_to("\"data\"", &PEOPLE, general, &[("cid", &[TOOLS_CHANGED])]).await;
     assert_eq!(stage.lists().await, json!({"ann": ["hello"], "bob": all, "cid": []}));
 
-    // What is new about a tool is nothing to whom it is not offered.
+    // A change of a tool does not notify callers who are not offered it.
     let described = format!("{general}[tools.release.parameters.channel]\ntype = \"string\"\n");
     stage.turn_to("\"data\"", &PEOPLE, &described, &[("bob", &[TOOLS_CHANGED])]).await;
 }
 
+/// Streams of a caller who leaves a group end. The caller is notified on return, and other callers are not.
 #[tokio::test]
-async fn who_is_taken_out_of_a_group_hears_when_they_come_back_and_nobody_else_does() {
+async fn group_removal_notifies_returning_caller() {
     let releasers = "\"release\", \"data\"";
     let mut stage = Stage::set(releasers).await;
     let more = "[prompts.more]\nmessages = [{ text = \"More.\" }]\n";
@@ -180,7 +181,7 @@ async fn who_is_taken_out_of_a_group_hears_when_they_come_back_and_nobody_else_d
     stage.turn_to(releasers, &PEOPLE, more, &all).await;
     let place = stage.listeners[0].streams[0].last_id.clone().unwrap();
 
-    // Ann is somebody else now to the rules, so her streams end.
+    // The rules treat Ann as another caller now, so her streams end.
     let moved = [("ann", ""), PEOPLE[1], PEOPLE[2]];
     stage.put(&config(releasers, &moved, &format!("{}{more}", stage.marks))).await;
     let mut ann = stage.listeners.remove(0);

@@ -1,4 +1,5 @@
-//! SIGHUP reads the config again, changed or not; where it says that the terminal is gone, the server stops.
+//! Tests for SIGHUP: it reloads the config, changed or not; where it means that the terminal is gone, the
+//! server stops.
 
 use rustix::process::Signal;
 
@@ -24,7 +25,7 @@ async fn a_hangup_reads_the_config_again() {
 }
 
 #[tokio::test]
-async fn a_server_whose_terminal_goes_away_stops() {
+async fn lost_terminal_stops_server() {
     let place = Place::new(&format!("{BASICS}{ONE}"));
     let mut pty = Pty::start(&place.command("serve"));
     pty.shows("Or by hand").await;

@@ -1,5 +1,5 @@
-//! What can be decided once only, decided at several replicas at the same moment: answers to a question, and whether a
-//! task was cancelled or its job was quicker. It has one effect, and whoever comes second is told so.
+//! Tests for decisions that several replicas make at the same time: answers to a question, and a cancellation
+//! against the end of the job. One decision takes effect, and the later caller is informed.
 
 use futures_util::future::{join, join_all, join3};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::v2025::bench::Client;
 const MODELLED: &str = "[tools.modelled]\nbackend = \"stage\"\ntarget = {}\nanswer_by_model = true\n\
                         input_schema = { type = \"object\" }\n";
 
-/// How often each race is run.
+/// How many times each race runs.
 const ROUNDS: usize = 5;
 
 fn form() -> Value {
@@ -23,21 +23,22 @@ fn accept(name: &str) -> Value {
     json!({"action": "accept", "content": {"name": name}})
 }
 
-/// The name in the one answer that the job was given.
+/// Returns the name in the single answer that the job received.
 fn name(answers: &[Answer]) -> String {
     let [Answer::Accept(fields)] = answers else { panic!("not one answer: {answers:?}") };
     fields["name"].as_str().unwrap().to_owned()
 }
 
-/// `task_answer`: whether it was taken, and what was said.
+/// Calls `task_answer`; returns whether the answer was accepted, and the text of the result.
 async fn by_model(client: &Client, task: &str, name: &str) -> (bool, String) {
     let arguments = json!({"task_id": task, "question": "q1", "content": {"name": name}});
     let told = client.get("tools/call", json!({"name": "task_answer", "arguments": arguments})).await;
     (told["isError"] != true, said(&told).to_owned())
 }
 
+/// Of the answers that arrive at all replicas at once, one takes effect, and every caller sees the same.
 #[tokio::test]
-async fn of_answers_at_all_replicas_at_once_one_stands() {
+async fn concurrent_answers_apply_once() {
     let server = three(MODELLED).await;
     let (clients, [modern, ..]) = (sessions(&server).await, moderns(&server));
     let [a, b, c] = &clients;
@@ -54,7 +55,7 @@ async fn of_answers_at_all_replicas_at_once_one_stands() {
             by_model(c, &id, "by a model"),
         )
         .await;
-        // What was asked of a client is taken from it, and what it sends late changes nothing.
+        // The question to the client is withdrawn, and a late answer of the client changes nothing.
         assert_eq!(posted, 202);
         assert_eq!(updated.unwrap()["resultType"], "complete");
         job.answered().await;
@@ -64,7 +65,7 @@ async fn of_answers_at_all_replicas_at_once_one_stands() {
             assert!(words.contains("no longer open") || words.contains("no open question"), "{words}");
         }
 
-        // Once more at each, while the job has it, and when the job is over.
+        // Each path is tried again while the job has the answer, and after the job has ended.
         for over in [false, true] {
             if over {
                 job.succeed("over");
@@ -83,8 +84,9 @@ async fn of_answers_at_all_replicas_at_once_one_stands() {
     }
 }
 
+/// Of three models that answer at once, one is accepted, and the others learn that they were late.
 #[tokio::test]
-async fn of_two_models_that_answer_at_once_one_is_told_that_it_was_late() {
+async fn late_model_answer_is_refused() {
     let server = three(MODELLED).await;
     let clients = sessions(&server).await;
     for round in 1..=ROUNDS {
@@ -101,7 +103,7 @@ async fn of_two_models_that_answer_at_once_one_is_told_that_it_was_late() {
 }
 
 #[tokio::test]
-async fn an_answer_to_what_the_job_no_longer_asks_has_no_effect() {
+async fn answer_to_withdrawn_question_is_ignored() {
     let server = three(MODELLED).await;
     let ([a, b, c], [modern, ..]) = (sessions(&server).await, moderns(&server));
     let id = a.start("modelled", json!({})).await;
@@ -109,7 +111,7 @@ async fn an_answer_to_what_the_job_no_longer_asks_has_no_effect() {
     let mut waiting = a.open("tasks/result", json!({ "taskId": id })).await;
     job.ask("who", "Who?", form());
     let question = waiting.message().await;
-    // The job goes on by itself.
+    // The job continues without an answer.
     job.show(Observation::new(JobState::Running));
     c.until(&id, "working").await;
     let update = json!({"taskId": id, "inputResponses": {"q1": accept("late")}});
@@ -123,8 +125,9 @@ async fn an_answer_to_what_the_job_no_longer_asks_has_no_effect() {
     assert!(job.answers().is_empty());
 }
 
+/// A cancellation races with the end of the job, and all replicas report the same outcome.
 #[tokio::test]
-async fn a_cancel_and_the_end_of_the_job_are_settled_by_what_was_written_first() {
+async fn first_write_decides_cancel_or_end() {
     let server = three("").await;
     let clients = sessions(&server).await;
     let cancel = async |n: usize, id: &str| clients[n].ask("tasks/cancel", json!({ "taskId": id })).await;
@@ -132,7 +135,7 @@ async fn a_cancel_and_the_end_of_the_job_are_settled_by_what_was_written_first()
         let id = clients[round % 3].start("work", json!({ "n": round })).await;
         let job = server.stage.job(round).await;
         let ends = async {
-            // Sooner and later, so that now the one is first and now the other.
+            // The delay varies, so that each side wins some rounds.
             for _ in 1..round * 40 {
                 tokio::task::yield_now().await;
             }
@@ -150,7 +153,8 @@ async fn a_cancel_and_the_end_of_the_job_are_settled_by_what_was_written_first()
                 "completed"
             }
         };
-        // Nobody is ever told anything else, whoever watched the job and whatever it did then.
+        // All clients see the same result from then on, whichever replica watched the job and whatever the
+        // job did later.
         for client in &clients {
             assert_eq!(client.until(&id, status).await["status"], status);
             let result = client.result(&id).await;
@@ -163,23 +167,24 @@ async fn a_cancel_and_the_end_of_the_job_are_settled_by_what_was_written_first()
     }
 }
 
+/// Covers a cancellation before the end, one after it, and one that is only a request.
 #[tokio::test]
-async fn either_order_of_a_cancel_and_an_end_holds_at_all_replicas() {
+async fn cancel_order_holds_at_all_replicas() {
     let server = three("").await;
     let ([a, b, c], [modern, ..]) = (sessions(&server).await, moderns(&server));
     let id = |task: &Value| json!({ "taskId": task });
-    // Cancelled first: the job's success, seen by whichever replica, comes too late.
+    // Cancelled first: the job's success comes too late, at whichever replica.
     let first = a.start("work", json!({"n": 1})).await;
     assert_eq!(b.get("tasks/cancel", id(&json!(first))).await["status"], "cancelled");
     let job = server.stage.job(1).await;
     job.cancelled().await;
     job.succeed("too late");
-    // Ended first: cancelling is refused.
+    // Ended first: the cancellation is refused.
     let second = a.start("work", json!({"n": 2})).await;
     server.stage.job(2).await.succeed("in time");
     c.until(&second, "completed").await;
     assert!(b.refused("tasks/cancel", id(&json!(second))).await.1.contains("terminal status 'completed'"));
-    // Where a client only asks for it, the job has the last word.
+    // In the generation where a cancellation is only a request, the result of the job decides.
     let third = modern.call("work", &json!({"n": 3}), json!({})).await.unwrap()["taskId"].clone();
     assert_eq!(modern.request("tasks/cancel", id(&third)).await.unwrap()["resultType"], "complete");
     let job = server.stage.job(3).await;

@@ -1,4 +1,5 @@
-//! Replicas that cannot hear each other: whoever LISTENs is cut off. Everything is seen later, and nothing is wrong.
+//! Tests for replicas without hints: every connection that executes LISTEN is cut off. Changes are noticed
+//! later, and nothing is wrong.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use super::{moderns, said, sessions};
 use crate::support::postgres::shared;
 use crate::v2025::bench::Server;
 
-/// Lets connections through to the database until one of them listens.
+/// Forwards connections to the database until one of them executes LISTEN.
 async fn serve(listener: TcpListener, cut: Arc<AtomicUsize>) {
     let mut connections = JoinSet::new();
     loop {
@@ -45,7 +46,8 @@ async fn serve(listener: TcpListener, cut: Arc<AtomicUsize>) {
     }
 }
 
-/// Three replicas that can tell each other nothing, how often they have tried, and what must be kept for as long.
+/// Starts three replicas that cannot send each other hints. Returns them with the number of attempts to
+/// LISTEN, and with the proxy, which must be kept.
 async fn deaf() -> (Server, Arc<AtomicUsize>, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = shared().url().replace(&shared().address(), &listener.local_addr().unwrap().to_string());
@@ -55,12 +57,13 @@ async fn deaf() -> (Server, Arc<AtomicUsize>, JoinSet<()>) {
     (Server::replicated(3, &url, &[], "[auth]\nsingle_user = true\n").await, cut, proxy)
 }
 
+/// Without LISTEN, status, newer streams and cancelled requests at other replicas are found by polling.
 #[tokio::test]
-async fn what_is_said_of_streams_at_other_replicas_is_seen_also_where_nobody_can_listen() {
+async fn stream_changes_arrive_without_listen() {
     let (server, _, _proxy) = deaf().await;
     let [a, b, c] = sessions(&server).await;
     let mut listening = a.listen().await;
-    // One that has ended before the stream looks again.
+    // A task that ends before the stream polls again.
     let short = b.start("work", json!({"end": {"succeeded": {}}})).await;
     let told = listening.next("notifications/tasks/status").await;
     assert_eq!((&told["params"]["taskId"], &told["params"]["status"]), (&json!(short), &json!("completed")));
@@ -72,7 +75,7 @@ async fn what_is_said_of_streams_at_other_replicas_is_seen_also_where_nobody_can
     while newer.next("notifications/tasks/status").await["params"]["statusMessage"] != "it runs" {}
     job.show(Observation::new(JobState::Running).with_message("still"));
     while newer.next("notifications/tasks/status").await["params"]["statusMessage"] != "still" {}
-    // The older one has had the time to say it, too; what it does not know by a hint, it knows before it speaks.
+    // The older stream has had the time to send it too. It checks for a newer stream before it sends.
     let last = listening.any_within(Duration::from_secs(2)).await;
     assert_eq!(last, None, "one stream speaks");
 
@@ -85,8 +88,9 @@ async fn what_is_said_of_streams_at_other_replicas_is_seen_also_where_nobody_can
     );
 }
 
+/// Without LISTEN, requests and subscriptions at all replicas receive the end of the task.
 #[tokio::test]
-async fn who_waits_is_told_of_the_end_also_where_nobody_can_listen() {
+async fn waiting_requests_end_without_listen() {
     let (server, cut, _proxy) = deaf().await;
     let (clients, [modern, ..]) = (sessions(&server).await, moderns(&server));
     let id = clients[0].start("work", json!({})).await;

@@ -1,9 +1,10 @@
-//! Three servers on one PostgreSQL database, as any load balancer may use them: what a client began at one it goes on
-//! with at another. Which of them acts on its job is not known to it, nor to these tests.
+//! Tests for three servers on one PostgreSQL database, as any load balancer may use them: a client continues
+//! on one replica what it began on another. Neither the client nor these tests know which replica acts on a
+//! job.
 //!
-//! The tests of `v2025` and `v2026` are run once more with $TASKBRIDGE_TEST_REPLICAS=3 (`tests/run`, section `replicas`), so that
-//! each request meets another replica. Here stands what is to be held at several replicas at once, and most kinds of things
-//! that a client holds.
+//! `tests/run`, section `replicas`, runs the tests of `v2025` and `v2026` again with
+//! $TASKBRIDGE_TEST_REPLICAS=3, so that each request goes to another replica. This folder tests what several
+//! replicas must ensure at the same time, and most kinds of state that a client keeps.
 
 mod decisions;
 mod hints;
@@ -18,16 +19,16 @@ use serde_json::Value;
 use crate::support::{Modern, postgres};
 use crate::v2025::bench::{Client, Server};
 
-/// The longest that anything here may take.
+/// Timeout for anything in these tests.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Three replicas with this beside the common config.
+/// Starts three replicas with `more` in addition to the common config.
 async fn three(more: &str) -> Server {
     let more = format!("[auth]\nsingle_user = true\n{more}");
     Server::replicated(3, &postgres::shared().url(), &[], &more).await
 }
 
-/// A client of 2025-11-25 at each replica, all in one session, which the first began.
+/// Returns a 2025-11-25 client at each replica, all in one session, which the first opened.
 async fn sessions(server: &Server) -> [Client; 3] {
     let client = server.client().await.at_url(&server.replicas[0]);
     [
@@ -37,12 +38,12 @@ async fn sessions(server: &Server) -> [Client; 3] {
     ]
 }
 
-/// A client of 2026-07-28 at each replica.
+/// Returns a 2026-07-28 client at each replica.
 fn moderns(server: &Server) -> [Modern; 3] {
     std::array::from_fn(|n| Modern::with_tasks(&server.replicas[n]))
 }
 
-/// The text of a tool's result.
+/// Returns the text of a tool's result.
 fn said(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
 }

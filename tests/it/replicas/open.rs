@@ -1,4 +1,5 @@
-//! What is open at one replica, and is cancelled, ended, taken up or outdone by a newer stream at another.
+//! Tests for requests and streams that are open at one replica, and are cancelled, ended, resumed or
+//! superseded by a newer stream at another.
 
 use std::time::Duration;
 
@@ -9,23 +10,24 @@ use taskbridge_sdk::{JobState, Observation};
 use super::{PATIENCE, said, sessions, three};
 use crate::v2025::bench::Stream;
 
-/// The status of the last thing that a GET with this event id leads to.
+/// Returns the status of a GET with this event id.
 async fn gone(client: &crate::v2025::bench::Client, last: &str) -> u16 {
     client.try_to_take_up(last).await.status().as_u16()
 }
 
+/// A request that is cancelled at one replica ends at all of them, and cannot be resumed.
 #[tokio::test]
-async fn a_request_that_is_cancelled_at_another_replica_is_over_at_all() {
+async fn remote_cancel_ends_request() {
     let server = three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = a.start("work", json!({})).await;
     let mut waiting = a.open("tasks/result", json!({ "taskId": id })).await;
-    // Another request of the session goes on.
+    // Another request of the session is not affected.
     let other = b.open("tasks/result", json!({ "taskId": id })).await;
     b.notify("notifications/cancelled", json!({"requestId": waiting.request["id"]})).await;
     let stream = waiting.stream.as_mut().unwrap();
     assert_eq!(stream.any().await, None);
-    // Some clients come back for it all the same, to whichever replica.
+    // Some clients still try to resume the stream, at any replica.
     let last = stream.last();
     for client in [&a, &b, &c] {
         assert_eq!(gone(client, &last).await, 405);
@@ -35,14 +37,14 @@ async fn a_request_that_is_cancelled_at_another_replica_is_over_at_all() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_taken_up_at_another_replica_ends_where_it_was() {
+async fn remotely_resumed_stream_ends_old_one() {
     let server = three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = a.start("work", json!({})).await;
     let job = server.stage.job(1).await;
     let mut waiting = a.open("tasks/result", json!({ "taskId": id })).await;
     let mut old = waiting.stream.take().unwrap();
-    // From one to the next, and back to where it was once.
+    // The stream moves from replica to replica, and back to an earlier one.
     for client in [&b, &c, &a, &b] {
         assert_eq!(old.any_within(Duration::from_millis(300)).await, None, "it is open");
         let next = client.take_up(&old.last()).await;
@@ -54,7 +56,7 @@ async fn a_stream_that_is_taken_up_at_another_replica_ends_where_it_was() {
     assert_eq!((&answer["id"], said(&answer["result"])), (&waiting.request["id"], "over"));
 }
 
-/// For any replica at which the session began, and any that gets `notifications/initialized`.
+/// Neither the replica where the session began nor the one that gets `notifications/initialized` matters.
 #[tokio::test]
 async fn no_replica_asks_before_initialized() {
     let server = three("").await;
@@ -67,7 +69,7 @@ async fn no_replica_asks_before_initialized() {
         [a.open("tasks/result", params.clone()).await, b.open("tasks/result", params.clone()).await];
     job.ask("who", "Who?", json!({"type": "object", "properties": {}}));
     a.until(&id, "input_required").await;
-    // A client that is ready is asked, so that nobody was before; and no more once it has gone.
+    // A client that is ready is asked, which proves that no other was asked before; it then disconnects.
     let mut theirs = server.client().await.open("tasks/result", params).await;
     assert_eq!(theirs.message().await["method"], "elicitation/create");
     drop(theirs);
@@ -95,7 +97,7 @@ async fn polled_question_crosses_replicas() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_ended_at_another_replica_has_no_stream_left() {
+async fn remote_session_end_closes_streams() {
     let server = three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = a.start("work", json!({})).await;
@@ -106,7 +108,7 @@ async fn a_session_that_is_ended_at_another_replica_has_no_stream_left() {
     assert_eq!(waiting.stream.as_mut().unwrap().any().await, None);
 }
 
-/// What a stream says of the job's changes, up to the one of this name.
+/// Returns the status messages of a stream, up to `last`.
 async fn told(stream: &mut Stream, last: &str) -> Vec<String> {
     let mut told = Vec::new();
     loop {
@@ -118,8 +120,9 @@ async fn told(stream: &mut Stream, last: &str) -> Vec<String> {
     }
 }
 
+/// When the newest stream closes, the one before it delivers. No message is sent twice.
 #[tokio::test]
-async fn of_the_listening_streams_at_all_replicas_the_newest_speaks_and_the_one_before_when_it_has_closed() {
+async fn newest_stream_across_replicas_delivers() {
     let server = three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = a.start("work", json!({})).await;
@@ -139,7 +142,7 @@ async fn of_the_listening_streams_at_all_replicas_the_newest_speaks_and_the_one_
     says("fifth");
     let heard = told(&mut oldest, "fifth").await;
     assert!(heard.iter().all(|words| !["first", "second", "fourth"].contains(&words.as_str())), "{heard:?}");
-    // What ends is told once, too, though two replicas know of it: the newer one has just opened.
+    // The end is also reported once, although two replicas notice it: the newer stream has just opened.
     let mut newest = c.listen().await;
     job.succeed("over");
     let completed =
@@ -156,7 +159,7 @@ async fn of_the_listening_streams_at_all_replicas_the_newest_speaks_and_the_one_
 }
 
 #[tokio::test]
-async fn a_task_that_begins_and_ends_at_another_replica_within_a_moment_is_told_of() {
+async fn short_remote_task_is_announced() {
     let server = three("").await;
     let [a, b, _] = sessions(&server).await;
     let mut listening = a.listen().await;

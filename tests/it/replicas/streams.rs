@@ -1,4 +1,4 @@
-//! Streams at one replica about what happens at others.
+//! Tests for streams at one replica about events at others.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -13,12 +13,13 @@ async fn hear(events: &mut Events) -> Value {
 }
 
 #[tokio::test]
-async fn whoever_waits_at_any_replica_is_told_of_the_end() {
+async fn waiting_requests_end_at_all_replicas() {
     let server = three("").await;
     let clients = sessions(&server).await;
     for round in 1..=3 {
         let id = clients[round % 3].start("work", json!({ "n": round })).await;
-        // Two of the three do not watch the job. They are told by NOTIFY: what they do without it, they do after 30 seconds.
+        // Two of the three replicas do not watch the job. NOTIFY informs them; without it they would notice
+        // after 30 seconds.
         let waiting = clients.iter().map(|client| client.open("tasks/result", json!({ "taskId": id })));
         let waiting = join_all(waiting).await;
         server.stage.job(round).await.succeed("over");
@@ -29,7 +30,7 @@ async fn whoever_waits_at_any_replica_is_told_of_the_end() {
 }
 
 #[tokio::test]
-async fn a_stream_that_broke_is_taken_up_at_another_replica() {
+async fn broken_stream_resumes_at_another_replica() {
     let server = three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = a.start("work", json!({})).await;
@@ -39,7 +40,7 @@ async fn a_stream_that_broke_is_taken_up_at_another_replica() {
     let question = waiting.message().await;
     let (request, last) = (waiting.request.clone(), waiting.stream.as_ref().unwrap().last());
     drop(waiting);
-    // The answer goes to the one replica while the stream is taken up at the other.
+    // The answer goes to one replica, and the stream is resumed at another.
     assert_eq!(b.reply(&question, json!({"action": "accept", "content": {"name": "ana"}})).await, 202);
     assert!(matches!(job.answered().await, Answer::Accept(fields) if fields["name"] == "ana"));
     let mut stream = c.take_up(&last).await;
@@ -49,8 +50,9 @@ async fn a_stream_that_broke_is_taken_up_at_another_replica() {
     assert_eq!(stream.any().await, None);
 }
 
+/// A listening stream delivers events of other replicas, and can be resumed at another one.
 #[tokio::test]
-async fn a_listening_stream_tells_of_what_other_replicas_do_and_goes_on_at_another() {
+async fn listening_stream_crosses_replicas() {
     let server = three("").await;
     let [a, b, c] = sessions(&server).await;
     let mut listening = a.listen().await;
@@ -65,7 +67,8 @@ async fn a_listening_stream_tells_of_what_other_replicas_do_and_goes_on_at_anoth
     let mut listening = b.take_up(&last).await;
     job.succeed("over");
     loop {
-        // All replicas offer the same, so nothing is said of lists although another one sealed what was offered.
+        // All replicas offer the same, so no list changes are reported, although another replica sealed the
+        // offers.
         let told = listening.message().await;
         assert_eq!(told["method"], "notifications/tasks/status", "{told}");
         assert_eq!(told["params"]["taskId"], id);
@@ -76,7 +79,7 @@ async fn a_listening_stream_tells_of_what_other_replicas_do_and_goes_on_at_anoth
 }
 
 #[tokio::test]
-async fn a_subscription_tells_of_a_task_that_is_made_and_watched_elsewhere() {
+async fn subscription_reports_remote_task() {
     let server = three("").await;
     let [a, b, c] = moderns(&server);
     let made = b.call("work", &json!({}), json!({})).await.unwrap();

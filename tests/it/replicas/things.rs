@@ -1,4 +1,5 @@
-//! What a client holds (sessions, cursors, keys, states), and what there is one of for all replicas (lists, slots).
+//! Tests for state that a client keeps (sessions, cursors, keys, request states), and for state shared by all
+//! replicas (lists, slots).
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -6,13 +7,14 @@ use serde_json::{Value, json};
 use super::{moderns, said, sessions, three};
 use crate::support::Modern;
 
+/// Its settings apply at all replicas, and its end at one replica ends it at all.
 #[tokio::test]
-async fn a_session_is_good_at_every_replica_until_it_is_ended_at_any() {
+async fn session_is_valid_at_all_replicas() {
     let server = three("").await;
     let [a, b, c] = sessions(&server).await;
     let id = b.start("work", json!({})).await;
     assert_eq!(c.task(&id).await["status"], "working");
-    // What a session sets is set for all.
+    // A session setting applies at all replicas.
     a.get("logging/setLevel", json!({"level": "error"})).await;
     assert_eq!(c.end().await, 204);
     for client in [&a, &b, &c] {
@@ -20,8 +22,9 @@ async fn a_session_is_good_at_every_replica_until_it_is_ended_at_any() {
     }
 }
 
+/// Every list is the same at all replicas, even if each page is read at another one.
 #[tokio::test]
-async fn lists_are_the_same_everywhere_and_a_page_leads_to_the_next_at_another_replica() {
+async fn cursors_work_across_replicas() {
     let more: String =
         (0..4).map(|n| format!("[tools.t{n}]\nbackend = \"stage\"\ntarget = {{}}\n")).collect();
     let server = three(&more).await;
@@ -30,11 +33,12 @@ async fn lists_are_the_same_everywhere_and_a_page_leads_to_the_next_at_another_r
     for n in 0..7 {
         tasks.push(clients[n % 3].start("work", json!({ "n": n })).await);
     }
-    // Newest first by the store's time, which replicas carry on by themselves: they may be milliseconds apart.
+    // The order is newest first by the store's time. Each replica carries that time on by itself, so they may
+    // differ by milliseconds.
     tasks.sort_unstable();
     for (method, field, name) in [("tools/list", "tools", "name"), ("tasks/list", "tasks", "taskId")] {
         let mut lists = Vec::new();
-        // Each list begins at another replica, and goes on at the next with each page.
+        // Each list begins at another replica, and continues at the next one with each page.
         for first in 0..3 {
             let (mut entries, mut params) = (Vec::new(), json!({}));
             for turn in first.. {
@@ -67,8 +71,9 @@ async fn lists_are_the_same_everywhere_and_a_page_leads_to_the_next_at_another_r
     }
 }
 
+/// An idempotency key that is used at all replicas at once, in both generations, is one task.
 #[tokio::test]
-async fn a_key_that_is_used_at_all_replicas_at_once_is_one_task() {
+async fn concurrent_key_creates_one_task() {
     let server = three("").await;
     let (old, new) = (sessions(&server).await, moderns(&server));
     for round in 1..=5 {
@@ -89,8 +94,9 @@ async fn a_key_that_is_used_at_all_replicas_at_once_is_one_task() {
     }
 }
 
+/// A call that asks first can be finished at another replica. If two finish it, it is one task.
 #[tokio::test]
-async fn a_call_that_is_asked_first_is_finished_at_another_replica_and_is_one_task_if_at_two() {
+async fn request_state_works_across_replicas() {
     let server = three("[tools.careful]\nbackend = \"stage\"\ntarget = {}\nconfirm = \"Really?\"\n").await;
     let [a, b, c] = moderns(&server);
     let asked = a.call("careful", &json!({}), json!({})).await.unwrap();
@@ -105,7 +111,7 @@ async fn a_call_that_is_asked_first_is_finished_at_another_replica_and_is_one_ta
 }
 
 #[tokio::test]
-async fn a_limit_holds_for_all_replicas_together() {
+async fn limit_is_shared_by_replicas() {
     let limited = |name: &str, when: &str| {
         format!(
             "[tools.{name}]\nbackend = \"stage\"\ntarget = {{}}\nmax_running = 2\nwhen_full = \"{when}\"\n\

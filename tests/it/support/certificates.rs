@@ -1,5 +1,5 @@
-//! Certificates for tests: authorities, what they issue, and clients that show it. Made by `openssl`, so that nothing that is
-//! tested makes them.
+//! Certificates for tests: authorities, certificates that they issue, and clients that present them.
+//! `openssl` creates them, so that no code under test does.
 
 use std::fs;
 use std::process::Command;
@@ -12,10 +12,10 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
 use super::Place;
 
-/// A key of the usual kind, not encrypted.
+/// Options for an unencrypted key of the usual kind.
 const KEY: &str = "-nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1";
 
-/// Runs `openssl` in a place.
+/// Runs `openssl` in the folder of a [`Place`].
 pub(crate) fn openssl(place: &Place, arguments: &str) {
     let mut openssl = Command::new("openssl");
     openssl.args(arguments.split(' '));
@@ -24,7 +24,7 @@ pub(crate) fn openssl(place: &Place, arguments: &str) {
     assert!(made.status.success(), "{arguments}: {}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// An authority of this name, in `NAME.pem` and `NAME.key`.
+/// Creates an authority of this name, in `NAME.pem` and `NAME.key`.
 pub(crate) fn authority(place: &Place, name: &str) {
     openssl(
         place,
@@ -34,7 +34,8 @@ pub(crate) fn authority(place: &Place, name: &str) {
     );
 }
 
-/// Has an authority issue `NAME.pem`, with `NAME.key`: for this subject and with these names, good for so many days from now.
+/// Lets an authority issue `NAME.pem` with `NAME.key`, for this subject and these names, valid for `days`
+/// from now.
 pub(crate) fn issue(place: &Place, by: &str, name: &str, subject: &str, names: &str, days: i32) {
     let extensions = format!("subjectAltName={names}\nbasicConstraints=critical,CA:FALSE\n");
     fs::write(place.path("extensions"), extensions).unwrap();
@@ -47,7 +48,7 @@ pub(crate) fn issue(place: &Place, by: &str, name: &str, subject: &str, names: &
     );
 }
 
-/// A client that trusts these authorities, and shows this certificate.
+/// Returns a client that trusts these authorities and presents this certificate.
 pub(crate) fn client(place: &Place, trusts: &[&str], shows: Option<&str>) -> ClientBuilder {
     let read = |name: String| fs::read(place.path(&name)).unwrap();
     let all = trusts.iter().map(|name| Certificate::from_pem(&read(format!("{name}.pem"))).unwrap());
@@ -61,7 +62,7 @@ pub(crate) fn client(place: &Place, trusts: &[&str], shows: Option<&str>) -> Cli
     }
 }
 
-/// The same, by TLS alone: what it keeps of a session is for all that connect by it.
+/// Returns the same as a TLS config. All connections that use it share its session cache.
 pub(crate) fn by_rustls(
     place: &Place,
     trusts: &str,

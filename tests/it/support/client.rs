@@ -1,5 +1,5 @@
-//! [`Client`]: one session of MCP 2025-11-25 over HTTP, as small as a client can be. It sends what it is told to and
-//! hands back what comes; a fault of the network, a refusal by HTTP and a JSON-RPC error can be told apart.
+//! [`Client`]: a minimal client with one session of MCP 2025-11-25 over HTTP. It sends what a test specifies
+//! and returns what arrives; [`Fault`] distinguishes network errors, HTTP errors and JSON-RPC errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use super::{Events, Generation, schema};
 
 const VERSION: &str = "2025-11-25";
 
-/// How long an answer may take, streams included.
+/// Timeout for a response, streams included.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// One session. Clones share it.
@@ -31,9 +31,9 @@ pub(crate) struct Client {
 pub(crate) enum Fault {
     /// A JSON-RPC error.
     Refused { code: i64, message: String },
-    /// An HTTP status without a JSON-RPC answer to the request.
+    /// An HTTP status without a JSON-RPC response to the request.
     Status(StatusCode, String),
-    /// The network: it is not known whether the request arrived.
+    /// A network error: it is unknown whether the request arrived.
     Lost(String),
 }
 
@@ -43,22 +43,22 @@ impl Client {
         Self::open_of(url, VERSION).await
     }
 
-    /// The same, for a client with these capabilities.
+    /// Opens a session for a client with these capabilities.
     pub(crate) async fn open_able(url: &str, able: Value) -> Result<Self, Fault> {
         Self::begin(connections(), url, VERSION, able, None).await
     }
 
-    /// The same, of this revision.
+    /// Opens a session of this revision.
     pub(crate) async fn open_of(url: &str, revision: &str) -> Result<Self, Fault> {
         Self::begin(connections(), url, revision, shows_forms(), None).await
     }
 
-    /// The same, with an API key.
+    /// Opens a session with an API key.
     pub(crate) async fn open_with(url: &str, key: &str) -> Result<Self, Fault> {
         Self::begin(connections(), url, VERSION, shows_forms(), Some(key.to_owned())).await
     }
 
-    /// The same, over these connections.
+    /// Opens a session over these connections.
     pub(crate) async fn open_over(
         http: reqwest::Client,
         url: &str,
@@ -79,7 +79,7 @@ impl Client {
         client.greet(able).await
     }
 
-    /// Begins its session.
+    /// Initializes the session.
     async fn greet(mut self, able: Value) -> Result<Self, Fault> {
         let params = json!({
             "protocolVersion": self.revision,
@@ -95,37 +95,37 @@ impl Client {
         Ok(self)
     }
 
-    /// Another session of the same client, over the same connections.
+    /// Opens another session of the same client, over the same connections.
     pub(crate) async fn another(&self) -> Result<Self, Fault> {
         Self { session: String::new(), ..self.clone() }.greet(shows_forms()).await
     }
 
-    /// The same session at another address: of the server that came after.
+    /// Returns the same session at another address: that of a later server.
     pub(crate) fn at(&self, url: &str) -> Self {
         Self { url: url.to_owned(), ..self.clone() }
     }
 
-    /// The same session over these connections.
+    /// Returns the same session over these connections.
     pub(crate) fn over(&self, http: reqwest::Client) -> Self {
         Self { http, ..self.clone() }
     }
 
-    /// Its id.
+    /// Returns the session id.
     pub(crate) fn session(&self) -> &str {
         &self.session
     }
 
-    /// A request's result.
+    /// Sends a request and returns its result.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, Fault> {
         self.converse(method, params, &Value::Null).await
     }
 
-    /// The same, and whatever the server asks on the way is answered with this, unless it is null.
+    /// Sends a request and returns its result. Questions of the server get `reply`, unless it is null.
     pub(crate) async fn converse(&self, method: &str, params: Value, reply: &Value) -> Result<Value, Fault> {
         self.converse_by(self, method, params, reply).await
     }
 
-    /// The same, and what is asked is answered at this other address of the session.
+    /// Does the same, but sends the replies to another address of the session.
     pub(crate) async fn converse_by(
         &self,
         other: &Self,
@@ -138,63 +138,63 @@ impl Client {
         other.answer(response, &message, reply).await
     }
 
-    /// Sends a request whose answer is an event stream, and gives the stream.
+    /// Sends a request that is answered with an event stream, and returns the stream.
     pub(crate) async fn stream(&self, method: &str, params: Value) -> Result<Events, Fault> {
         Ok(Events::new(Generation::V2025, self.post(&self.message(method, params)).await?))
     }
 
-    /// The GET stream.
+    /// Opens the GET stream.
     pub(crate) async fn listen(&self) -> Result<Events, Fault> {
         let request = self.prepared(Method::GET).header("accept", "text/event-stream");
         Ok(Events::new(Generation::V2025, accepted(sent(request).await?).await?))
     }
 
-    /// The same, taken up behind the event of this id.
+    /// Opens the GET stream after the event with this id.
     pub(crate) async fn listen_after(&self, id: &str) -> Result<Events, Fault> {
         let request = self.prepared(Method::GET).header("accept", "text/event-stream");
         let response = sent(request.header("last-event-id", id)).await?;
         Ok(Events::new(Generation::V2025, accepted(response).await?))
     }
 
-    /// Sends a notification, or the response to a request of the server's.
+    /// Sends a notification, or the response to a request of the server.
     pub(crate) async fn tell(&self, message: &Value) -> Result<(), Fault> {
         self.post(message).await.map(drop)
     }
 
-    /// A plain call.
+    /// Sends a plain call.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, Fault> {
         self.request("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
-    /// Starts a task and gives its id.
+    /// Starts a task and returns its id.
     pub(crate) async fn start(&self, tool: &str, arguments: Value) -> Result<String, Fault> {
         let params = json!({"name": tool, "arguments": arguments, "task": {}});
         self.request("tools/call", params).await.map(|result| task_id(&result))
     }
 
-    /// Starts a task under an idempotency key and gives its id.
+    /// Starts a task with an idempotency key and returns its id.
     pub(crate) async fn start_once(&self, key: &str, tool: &str, arguments: Value) -> Result<String, Fault> {
         let meta = json!({"io.taskbridge/idempotency-key": key});
         let params = json!({"name": tool, "arguments": arguments, "task": {}, "_meta": meta});
         self.request("tools/call", params).await.map(|result| task_id(&result))
     }
 
-    /// `tasks/get`.
+    /// Sends `tasks/get`.
     pub(crate) async fn get(&self, task: &str) -> Result<Value, Fault> {
         self.request("tasks/get", json!({"taskId": task})).await
     }
 
-    /// `tasks/result`: waits until the task has ended.
+    /// Sends `tasks/result`, which waits until the task has ended.
     pub(crate) async fn result(&self, task: &str) -> Result<Value, Fault> {
         self.request("tasks/result", json!({"taskId": task})).await
     }
 
-    /// `tasks/cancel`.
+    /// Sends `tasks/cancel`.
     pub(crate) async fn cancel(&self, task: &str) -> Result<Value, Fault> {
         self.request("tasks/cancel", json!({"taskId": task})).await
     }
 
-    /// All tasks, by `tasks/list`.
+    /// Returns all tasks, with `tasks/list`.
     pub(crate) async fn list(&self) -> Result<Vec<Value>, Fault> {
         let (mut tasks, mut params) = (Vec::new(), json!({}));
         loop {
@@ -249,12 +249,12 @@ impl Client {
     }
 }
 
-/// What a client declares that can be asked to fill in forms.
+/// Returns the capabilities of a client that can show forms.
 fn shows_forms() -> Value {
     json!({"elicitation": {"form": {}}})
 }
 
-/// Connections that are kept, and wait for as long as a test may.
+/// Returns an HTTP client with persistent connections and a timeout of [`PATIENCE`].
 pub(super) fn connections() -> reqwest::Client {
     let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).pool_idle_timeout(None);
     http.build().unwrap()
@@ -269,7 +269,7 @@ pub(super) async fn json_of(response: Response) -> Result<Value, Fault> {
     response.json().await.map_err(|e| Fault::Lost(e.to_string()))
 }
 
-/// What an answer says, held against the schema.
+/// Returns the result in an answer, after a check against the schema.
 pub(super) fn read(generation: Generation, request: &Value, answer: Value) -> Result<Value, Fault> {
     schema::check_answer(generation, request, &answer);
     outcome(answer)
@@ -287,7 +287,7 @@ pub(super) async fn sent(request: RequestBuilder) -> Result<Response, Fault> {
     request.send().await.map_err(|e| Fault::Lost(e.to_string()))
 }
 
-/// The response, unless its status says that there is none.
+/// Returns the response if its status is a success.
 async fn accepted(response: Response) -> Result<Response, Fault> {
     let status = response.status();
     if status.is_success() {
@@ -302,7 +302,7 @@ fn task_id(result: &Value) -> String {
     id.unwrap_or_else(|| panic!("no task was made: {result}")).to_owned()
 }
 
-/// The text blocks of a tool's result.
+/// Returns the text blocks of a tool's result.
 pub(crate) fn text(result: &Value) -> String {
     let blocks = result["content"].as_array().into_iter().flatten();
     blocks.filter_map(|block| block["text"].as_str()).collect()

@@ -1,4 +1,4 @@
-//! [`Events`]: the messages of an event stream, as `text/event-stream` in the HTML standard has them.
+//! [`Events`]: the messages of an event stream, as the HTML standard defines `text/event-stream`.
 
 use reqwest::Response;
 use serde_json::Value;
@@ -15,13 +15,13 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// A stream of a server that speaks this generation.
+    /// Returns the stream of a server of this generation.
     pub(crate) fn new(generation: Generation, response: Response) -> Self {
         Self { generation, response, unread: Vec::new(), last_id: None }
     }
 
-    /// The next JSON-RPC message, held against the schema; `None` at the end of the stream. Events without data are
-    /// passed over.
+    /// Returns the next JSON-RPC message, checked against the schema; `None` at the end of the stream. Skips
+    /// events without data.
     pub(crate) async fn next(&mut self) -> Result<Option<Value>, Fault> {
         loop {
             while let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {

@@ -1,5 +1,5 @@
-//! [`Front`]: what stands before several servers. It sends each request to the next of them, so that consecutive
-//! requests never meet the same one. It must not read more of a request than its head.
+//! [`Front`]: a load balancer before several servers. It sends each request to the next server, so that
+//! consecutive requests never go to the same one. It must not read more of a request than its head.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use tokio::task::{JoinHandle, JoinSet};
 /// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
 
-/// A load balancer. It is gone when it is dropped.
+/// A load balancer. Dropping it stops it.
 pub(crate) struct Front {
-    /// Where it listens.
+    /// The address on which it listens.
     pub(crate) address: SocketAddr,
     serving: JoinHandle<()>,
 }
 
 impl Front {
-    /// One before these.
+    /// Starts a load balancer before these servers.
     #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
     pub(crate) async fn before(servers: Vec<SocketAddr>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -43,14 +43,15 @@ async fn serve(listener: TcpListener, servers: Vec<SocketAddr>) {
         let (servers, turn) = (Arc::clone(&servers), Arc::clone(&turn));
         connections.spawn(async move {
             let next = || servers[turn.fetch_add(1, Ordering::Relaxed) % servers.len()];
-            // Whichever side breaks off, the other one is cut off with it.
+            // If one side disconnects, the other one is disconnected too.
             let _ = pass(client, next).await;
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-/// Passes one request on, and its answer back. The server is told that no other comes, and tells the client.
+/// Forwards one request and its response. Adds `Connection: close`, so that the server and the client expect
+/// no further request.
 async fn pass(mut client: TcpStream, next: impl Fn() -> SocketAddr) -> std::io::Result<()> {
     let mut head = Vec::new();
     let end = loop {
@@ -68,7 +69,7 @@ async fn pass(mut client: TcpStream, next: impl Fn() -> SocketAddr) -> std::io::
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = server.split();
     let up = async {
-        // A server that takes no more may still have something to say.
+        // A server that stops reading may still send a response.
         if tokio::io::copy(&mut from_client, &mut to_server).await.is_err() {
             std::future::pending::<()>().await;
         }

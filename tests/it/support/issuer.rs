@@ -1,5 +1,5 @@
-//! [`Issuer`]: a small authorization server with real keys, on a port of this machine: its metadata, its keys, and what it
-//! says of tokens that only it can read. It signs what a test tells it to, right or wrong, and counts who asks.
+//! [`Issuer`]: a small authorization server with real keys, on a local port: its metadata, its keys, and
+//! token introspection. It signs what a test specifies, valid or not, and counts requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// Whom its tokens are meant for, unless a test says otherwise.
+/// The audience of its tokens, unless a test sets another.
 pub(crate) const RESOURCE: &str = "http://127.0.0.1:8808/mcp";
 
-/// As whom a bridge asks it about tokens, and by what it shows that.
+/// The client id and the client secret that a bridge uses for introspection.
 pub(crate) const CLIENT: (&str, &str) = ("bridge", "client:secret&1");
 
-/// A key to sign with.
+/// A signing key.
 pub(crate) struct Signer {
     pub(crate) id: String,
     pair: Pair,
@@ -39,7 +39,7 @@ enum Pair {
     Ed(Box<Ed25519KeyPair>),
 }
 
-/// An authorization server. It is gone when it is dropped.
+/// An authorization server. Dropping it stops it.
 pub(crate) struct Issuer {
     url: String,
     state: Arc<Inner>,
@@ -52,11 +52,11 @@ struct Inner {
     keys: Mutex<Vec<Value>>,
     words: Mutex<HashMap<String, Value>>,
     down: AtomicBool,
-    /// Says nothing of tokens of which it knows nothing.
+    /// Whether introspection of unknown tokens is never answered.
     ponders: AtomicBool,
     asked_for_keys: AtomicUsize,
     asked_about_tokens: AtomicUsize,
-    /// Requests for anything that it does not have.
+    /// Number of requests for unknown paths.
     strays: AtomicUsize,
 }
 
@@ -75,7 +75,7 @@ impl Signer {
         Self { id: id.to_owned(), pair: Pair::Ed(Box::new(Ed25519KeyPair::generate().unwrap())) }
     }
 
-    /// The public half, as it is published.
+    /// Returns the public key, as it is published.
     pub(crate) fn jwk(&self) -> Value {
         let text = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
         let mut jwk = match &self.pair {
@@ -106,7 +106,8 @@ impl Signer {
         }
     }
 
-    /// A token with this header and these claims. The algorithm is the key's usual one unless the header says `PS256`.
+    /// Returns a token with this header and these claims. The algorithm is the key's usual one unless the
+    /// header specifies `PS256`.
     pub(crate) fn sign(&self, header: &Value, claims: &Value) -> String {
         let mut head = json!({"alg": self.algorithm(), "kid": self.id, "typ": "at+jwt"});
         merge(&mut head, header);
@@ -127,7 +128,7 @@ impl Signer {
     }
 }
 
-/// Puts what a test wants to be otherwise over what is right; null takes it out.
+/// Overrides valid members with those of a test; null removes a member.
 fn merge(right: &mut Value, more: &Value) {
     let (right, more) = (right.as_object_mut().unwrap(), more.as_object().unwrap());
     right.extend(more.clone());
@@ -135,7 +136,7 @@ fn merge(right: &mut Value, more: &Value) {
 }
 
 impl Issuer {
-    /// One that publishes these keys.
+    /// Starts an issuer that publishes these keys.
     #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
     pub(crate) async fn with(keys: &[&Signer]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -148,47 +149,47 @@ impl Issuer {
         issuer
     }
 
-    /// Its name.
+    /// Returns its URL, which is its issuer name.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Publishes these keys in place of others.
+    /// Replaces the published keys.
     pub(crate) fn publish(&self, keys: &[&Signer]) {
         *self.state.keys.lock() = keys.iter().map(|key| key.jwk()).collect();
     }
 
-    /// Answers nothing but errors, or goes on.
+    /// Answers every request with 503, or works again.
     pub(crate) fn goes_down(&self, down: bool) {
         self.state.down.store(down, Ordering::SeqCst);
     }
 
-    /// From now on answers nothing when it is asked about a token that it does not know.
+    /// Leaves introspection requests for unknown tokens unanswered from now on.
     pub(crate) fn ponders_strangers(&self) {
         self.state.ponders.store(true, Ordering::SeqCst);
     }
 
-    /// From now on says this of a token.
+    /// Sets the introspection response for a token.
     pub(crate) fn says(&self, token: &str, word: Value) {
         self.state.words.lock().insert(token.to_owned(), word);
     }
 
-    /// How often it was asked for its keys.
+    /// Returns the number of requests for its keys.
     pub(crate) fn asked_for_keys(&self) -> usize {
         self.state.asked_for_keys.load(Ordering::SeqCst)
     }
 
-    /// How often it was asked about a token.
+    /// Returns the number of introspection requests.
     pub(crate) fn asked_about_tokens(&self) -> usize {
         self.state.asked_about_tokens.load(Ordering::SeqCst)
     }
 
-    /// How often it was asked for something that it does not have.
+    /// Returns the number of requests for unknown paths.
     pub(crate) fn strays(&self) -> usize {
         self.state.strays.load(Ordering::SeqCst)
     }
 
-    /// The claims of a right token for a subject, but for this.
+    /// Returns the claims of a valid token for a subject, overridden by `more`.
     pub(crate) fn claims(&self, subject: &str, more: &Value) -> Value {
         let mut claims = json!({
             "iss": self.url, "aud": RESOURCE, "sub": subject, "exp": seconds(3600), "iat": seconds(-1),
@@ -198,12 +199,12 @@ impl Issuer {
         claims
     }
 
-    /// The config by which its tokens are good.
+    /// Returns the config that accepts its tokens.
     pub(crate) fn config(&self) -> String {
         format!("mode = \"oauth\"\nresource = \"{RESOURCE}\"\n[[auth.issuers]]\nissuer = \"{}\"\n", self.url)
     }
 
-    /// More of that: it is asked about tokens that only it can read.
+    /// Returns the additional config for introspection of opaque tokens.
     pub(crate) fn introspection(&self) -> String {
         let (client, secret) = CLIENT;
         format!(
@@ -219,7 +220,7 @@ impl Drop for Issuer {
     }
 }
 
-/// A moment by now, in seconds since 1970.
+/// Returns a time relative to now, in seconds since 1970.
 pub(crate) fn seconds(from_now: i64) -> i64 {
     use taskbridge::clock::Clock as _;
     taskbridge::clock::System.now().as_millis() / 1000 + from_now
@@ -251,7 +252,7 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
 }
 
 async fn word(inner: &Inner, request: Request) -> Response {
-    // RFC 6749, section 2.3.1: both are form-encoded before they are put together.
+    // RFC 6749, section 2.3.1: both are form-encoded before they are joined.
     let credentials = format!("Basic {}", BASE64.encode(b"bridge:client%3Asecret%261"));
     if request.headers().get("authorization").is_none_or(|shown| shown != credentials.as_str()) {
         return StatusCode::UNAUTHORIZED.into_response();

@@ -1,9 +1,9 @@
-//! A real server for tests that go through the front door, and a small client for it.
+//! A real server for tests of the program's public interface, and minimal clients for it.
 //!
-//! [`Place`] is a config with a folder of its own; [`Server`] is the program running there; [`TestApp`] is both.
-//! [`Client`] speaks MCP 2025-11-25 over HTTP, [`Modern`] 2026-07-28, and neither more than tests need. What ends here leaves nothing behind:
-//! a server is killed by its process id, and a place that goes away looks for processes that still belong to it.
-//! It must not decide what is right: that is said by the tests.
+//! [`Place`] is a config in its own folder, [`Server`] the program that runs there, and [`TestApp`] both.
+//! [`Client`] implements MCP 2025-11-25 over HTTP, [`Modern`] 2026-07-28; they implement only what tests
+//! need. Nothing is left behind: a server is killed by its process id, and a dropped [`Place`] checks for
+//! processes that still belong to it. This module must not decide which behavior is correct: the tests do.
 
 #![allow(dead_code, unused_imports, reason = "a kit: not every test needs every tool")]
 #![allow(clippy::print_stderr, reason = "a failing test shows what its server said")]
@@ -40,7 +40,7 @@ pub(crate) use sim::SimProcess;
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_taskbridge");
 
-/// What every config begins with: a free port, one owner, and state beside the config.
+/// The beginning of every config: a free port, one owner, and state next to the config.
 pub(crate) const BASICS: &str = r#"
 [server]
 listen = "127.0.0.1:0"
@@ -53,28 +53,28 @@ single_user = true
 path = "state/taskbridge.db"
 "#;
 
-/// A running server in a place of its own.
+/// A running server with its own [`Place`].
 pub(crate) struct TestApp {
-    /// The server. It is stopped before the place is looked over.
+    /// The server. It is stopped before its `Place` checks for leftover processes.
     pub(crate) server: Server,
-    /// Where it runs.
+    /// Its folder with the config.
     pub(crate) place: Place,
 }
 
 impl TestApp {
-    /// Starts a server with [`BASICS`] and this.
+    /// Starts a server with [`BASICS`] and `config`.
     pub(crate) fn start(config: &str) -> Self {
         let place = Place::new(&format!("{BASICS}{config}"));
         Self { server: place.serve(), place }
     }
 
-    /// A new session.
+    /// Opens a new session.
     pub(crate) async fn client(&self) -> Client {
         Client::open(self.server.url()).await.unwrap()
     }
 }
 
-/// A number that the environment can set: how long a long test is.
+/// Returns a number from the environment that sets the length of a long test.
 pub(crate) fn knob<T: std::str::FromStr>(name: &str, default: T) -> T {
     #[expect(clippy::disallowed_methods, reason = "the length of a test is set from outside")]
     let value = std::env::var(name);

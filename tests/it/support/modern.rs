@@ -1,5 +1,5 @@
-//! [`Modern`]: a client of MCP 2026-07-28 over HTTP, as small as a client can be. It remembers nothing from one request
-//! to the next; each says what the client can do.
+//! [`Modern`]: a minimal client of MCP 2026-07-28 over HTTP. It keeps no state between requests; each request
+//! declares the client's capabilities.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,18 +24,18 @@ pub(crate) struct Modern {
 }
 
 impl Modern {
-    /// One that holds tasks by the extension.
+    /// Returns a client with the tasks extension.
     pub(crate) fn with_tasks(url: &str) -> Self {
         let tasks = json!({"io.modelcontextprotocol/tasks": {}});
         Self::able(url, json!({"elicitation": {"form": {}}, "extensions": tasks}))
     }
 
-    /// One that does not.
+    /// Returns a client without the tasks extension.
     pub(crate) fn without_tasks(url: &str) -> Self {
         Self::able(url, json!({"elicitation": {"form": {}}}))
     }
 
-    /// One with these capabilities.
+    /// Returns a client with these capabilities.
     pub(crate) fn able(url: &str, able: Value) -> Self {
         Self {
             http: connections(),
@@ -47,27 +47,27 @@ impl Modern {
         }
     }
 
-    /// The same client at another address.
+    /// Returns the same client at another address.
     pub(crate) fn at(&self, url: &str) -> Self {
         Self { url: url.to_owned(), ..self.clone() }
     }
 
-    /// The same, with an API key.
+    /// Returns the same client with an API key.
     pub(crate) fn with_key(self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..self }
     }
 
-    /// The same, over these connections.
+    /// Returns the same client over these connections.
     pub(crate) fn over(self, http: reqwest::Client) -> Self {
         Self { http, ..self }
     }
 
-    /// The same, with one more header.
+    /// Returns the same client with one more header.
     pub(crate) fn with_header(self, name: &'static str, value: &str) -> Self {
         Self { header: Some((name, value.to_owned())), ..self }
     }
 
-    /// A request's result. What comes before it is passed over.
+    /// Sends a request and returns its result. Skips the messages before it.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, Fault> {
         let (request, response) = self.post(method, params).await?;
         if !is_stream(&response) {
@@ -93,7 +93,7 @@ impl Modern {
         Ok(events)
     }
 
-    /// Opens a subscription to what this filter wants, and gives it with what was granted.
+    /// Opens a subscription with this filter, and returns it with the granted filter.
     pub(crate) async fn subscribe(&self, wanted: Value) -> Result<(Events, Value), Fault> {
         let (_, response) = self.post("subscriptions/listen", json!({"notifications": wanted})).await?;
         let mut events = Events::new(Generation::V2026, response);
@@ -102,7 +102,7 @@ impl Modern {
         Ok((events, first["params"]["notifications"].take()))
     }
 
-    /// `tools/call`, with what this round adds to it.
+    /// Sends `tools/call` with the additional parameters of this round.
     pub(crate) async fn call(&self, tool: &str, arguments: &Value, more: Value) -> Result<Value, Fault> {
         let mut params = json!({"name": tool, "arguments": arguments});
         for (name, value) in more.as_object().into_iter().flatten() {
@@ -133,7 +133,7 @@ impl Modern {
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = self.able.clone();
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        // A refusal is a JSON-RPC error with a status of its own.
+        // A refusal is a JSON-RPC error with an HTTP status of its own.
         let response = sent(post.json(&request)).await?;
         Ok((request, response))
     }

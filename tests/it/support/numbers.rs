@@ -1,23 +1,24 @@
-//! [`Numbers`]: one reading of `/metrics`, taken apart by the rules of OpenMetrics' text format. What breaks a rule ends the test.
+//! [`Numbers`]: one scrape of `/metrics`, parsed by the rules of the OpenMetrics text format. A violation
+//! fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels with their values.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// One reading.
+/// One scrape.
 #[derive(Debug)]
 pub(crate) struct Numbers {
-    /// Each family with its type.
+    /// The type of each family.
     pub(crate) families: BTreeMap<String, String>,
-    /// Each family with what it means.
+    /// The help text of each family.
     pub(crate) help: BTreeMap<String, String>,
     /// Each sample: its name, its labels and its value.
     pub(crate) samples: Vec<(String, Labels, f64)>,
 }
 
 impl Numbers {
-    /// Reads the page at this address, which must be there.
+    /// Reads the page at this address, which must exist.
     pub(crate) async fn read(url: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         let answer = client.get(url).send().await.unwrap();
@@ -70,7 +71,7 @@ impl Numbers {
         numbers
     }
 
-    /// Buckets hold what smaller ones hold, and the last of them everything.
+    /// Panics unless buckets are cumulative and the last one contains everything.
     fn check_histograms(&self) {
         let histograms = self.families.iter().filter(|(_, kind)| *kind == "histogram");
         for (name, _) in histograms {
@@ -85,7 +86,7 @@ impl Numbers {
         }
     }
 
-    /// The sum of all samples of this name whose labels have these values; 0 if there are none.
+    /// Returns the sum of all samples of this name whose labels have these values; 0 if there are none.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let fits =
             |with: &Labels| labels.iter().all(|(key, value)| with.get(*key).is_some_and(|has| has == value));
@@ -93,7 +94,7 @@ impl Numbers {
         of.map(|(_, _, value)| value).sum()
     }
 
-    /// The values that a label has anywhere.
+    /// Returns all values of a label.
     pub(crate) fn values(&self, label: &str) -> BTreeSet<&str> {
         self.samples.iter().filter_map(|(_, labels, _)| labels.get(label)).map(String::as_str).collect()
     }

@@ -1,5 +1,5 @@
-//! [`Place`]: a config in a folder of its own. Everything that a server there writes is under that folder, and when it
-//! goes away, nothing may be left that still runs for it.
+//! [`Place`]: a config in its own folder. A server there writes only below that folder. When it is dropped,
+//! none of its processes may still run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use super::{PROGRAM, Server};
 
-/// How long a supervisor whose job has ended may take to go away.
+/// How long the supervisor of an ended job may take to exit.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long a program that should end by itself may take.
+/// Timeout for a program that should end by itself.
 const SOON: Duration = Duration::from_secs(30);
 
 /// A folder with a config.
@@ -19,7 +19,7 @@ pub(crate) struct Place {
     dir: tempfile::TempDir,
 }
 
-/// What a program that ended has said.
+/// The output of a program that ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -28,24 +28,24 @@ pub(crate) struct Ended {
 }
 
 impl Place {
-    /// A new folder with this config.
+    /// Creates a new folder with this config.
     pub(crate) fn new(config: &str) -> Self {
         let place = Self { dir: tempfile::tempdir().unwrap() };
         fs::write(place.config(), config).unwrap();
         place
     }
 
-    /// A path within the folder.
+    /// Returns a path in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The config file.
+    /// Returns the path of the config file.
     pub(crate) fn config(&self) -> PathBuf {
         self.path("taskbridge.toml")
     }
 
-    /// `taskbridge VERB --config FILE`, in an environment that knows nothing of the tester's.
+    /// Returns the command `taskbridge VERB --config FILE`, with an environment independent of the tester's.
     pub(crate) fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(PROGRAM);
         command.arg(verb).arg("--config").arg(self.config());
@@ -53,7 +53,7 @@ impl Place {
         command
     }
 
-    /// Makes a command run here.
+    /// Sets the environment and the working directory of a command.
     pub(crate) fn settle(&self, command: &mut Command) {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         command.env_clear().env("PATH", path).env("HOME", self.dir.path()).current_dir(self.dir.path());
@@ -67,7 +67,7 @@ impl Place {
         server
     }
 
-    /// Starts the server and does not wait.
+    /// Starts the server without waiting.
     pub(crate) fn launch(&self) -> Server {
         Server::spawn(self.command("serve"), &self.path("server.log"))
     }
@@ -92,8 +92,8 @@ impl Place {
         Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// Waits until no local job runs. A cancelled task is reported as cancelled before its job is stopped, and a server that is
-    /// killed between the two leaves that to the next one.
+    /// Waits until no local job runs. A cancelled task is reported as cancelled before its job is stopped. A
+    /// server that is killed between the two leaves the stop to the next one.
     pub(crate) async fn jobs_end(&self) {
         let until = Instant::now() + Duration::from_secs(60);
         while self.processes().iter().any(|process| process.contains("adapter-helper")) {
@@ -102,7 +102,7 @@ impl Place {
         }
     }
 
-    /// The processes that belong to this place: they were started with one of its paths.
+    /// Returns the processes that were started with a path of this folder.
     pub(crate) fn processes(&self) -> Vec<String> {
         let mark = self.dir.path().to_str().unwrap().as_bytes();
         let of = |pid: &Path, name: &str| fs::read(pid.join(name)).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! [`Postgres`]: a real PostgreSQL server for tests, in a folder of its own, on a free port of 127.0.0.1. A shell keeps it: when
-//! the test process is gone, however it went, the shell's input ends, and it stops the server by its process id.
+//! [`Postgres`]: a real PostgreSQL server for tests, in its own folder, on a free port of 127.0.0.1. A shell
+//! supervises it: when the test process ends in any way, the shell's stdin closes, and it stops the server by
+//! its process id.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -16,11 +17,11 @@ use taskbridge::store::postgres::Place;
 const USER: &str = "tester";
 const PASSWORD: &str = "s3cret/with:odd@signs";
 
-/// The role and its password as they stand in an address.
+/// The role and its password, encoded for a URL.
 const LOGIN: &str = "tester:s3cret%2Fwith%3Aodd%40signs";
 
-/// Starts the server ($1 $2...) and says so when it takes connections, keeps it until the input names a signal or ends,
-/// stops it, and deletes $REMOVE.
+/// Starts the server ($1 $2...) and prints `ready` when it accepts connections. Waits until stdin names a
+/// signal or closes, stops the server, and deletes $REMOVE.
 const KEEPER: &str = r#"
 "$@" >>"$LOG" 2>&1 &
 pid=$!
@@ -35,31 +36,31 @@ wait "$pid"
 [ -z "$REMOVE" ] || rm -rf "$REMOVE"
 "#;
 
-/// A server. It is stopped when it is dropped.
+/// A server. Dropping it stops it.
 pub(crate) struct Postgres {
     folder: PathBuf,
     port: u16,
     keeper: Option<Child>,
-    /// Settings beside those that all have.
+    /// Settings in addition to the common ones.
     settings: Vec<String>,
     /// The environment of the server's processes, as `NAME=VALUE`.
     environment: Vec<String>,
-    /// Kept while a test has it.
+    /// The folder of a server of one test, deleted with it.
     own: Option<tempfile::TempDir>,
-    /// The folder of the one that all tests share is deleted by its keeper.
+    /// The keeper deletes the folder of the shared server.
     is_shared: bool,
 }
 
-/// How a server is stopped. Both cut off who is connected.
+/// How a server is stopped. Both ways disconnect all clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop {
-    /// In good order.
+    /// Gracefully.
     Fast,
     /// At once, as if it had crashed.
     Immediate,
 }
 
-/// The server that tests share, each with a schema of its own.
+/// Returns the server that tests share, each with its own schema.
 pub(crate) fn shared() -> &'static Postgres {
     static SHARED: OnceLock<Postgres> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -70,13 +71,13 @@ pub(crate) fn shared() -> &'static Postgres {
     })
 }
 
-/// A schema name that no other test has.
+/// Returns a schema name that no other test uses.
 pub(crate) fn schema() -> String {
     static MADE: AtomicU32 = AtomicU32::new(0);
     format!("test_{}", MADE.fetch_add(1, Ordering::Relaxed))
 }
 
-/// What is to stand in the certificate.
+/// The contents of the certificate.
 const CERTIFICATE: &str = "[req]
 distinguished_name = name
 x509_extensions = extensions
@@ -89,7 +90,7 @@ basicConstraints = critical,CA:FALSE
 ";
 
 impl Postgres {
-    /// A server that only one test has, and can stop.
+    /// Starts a server that only one test uses, and can stop.
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut server = Self::at(folder.path().to_owned());
@@ -97,12 +98,12 @@ impl Postgres {
         server.begun()
     }
 
-    /// The same in this folder, with these settings.
+    /// Starts a server in this folder, with these settings.
     pub(crate) fn start_in(folder: &Path, settings: &[&str]) -> Self {
         Self::start_with(folder, settings, Vec::new())
     }
 
-    /// The same, with this environment (`NAME=VALUE`).
+    /// Starts a server with this environment (`NAME=VALUE`).
     pub(crate) fn start_with(folder: &Path, settings: &[&str], environment: Vec<String>) -> Self {
         let mut server = Self::at(folder.to_owned());
         server.settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
@@ -130,7 +131,7 @@ impl Postgres {
         fs::create_dir(&data).unwrap();
         fs::write(server.path("password"), PASSWORD).unwrap();
         if rustix::process::geteuid().is_root() {
-            // The server refuses to run as root; whom it runs as must be able to write.
+            // The server refuses to run as root, and the user that it runs as must have write access.
             let chown = Command::new("chown").args(["-R", "nobody"]).arg(&server.folder).status().unwrap();
             assert!(chown.success());
         }
@@ -150,11 +151,12 @@ impl Postgres {
         self
     }
 
-    /// Starts it again, if it was stopped.
+    /// Starts the server, also after it was stopped.
     pub(crate) fn run(&mut self) {
         let mut command = Command::new("sh");
         command.args(["-c", KEEPER, "keeper"]);
-        // The variables are set only once the user is the right one: a preloaded library may depend on who that is.
+        // The variables are set after the change of the user, because a preloaded library may depend on the
+        // user.
         let mut server = as_nobody(Path::new("env"));
         server.args(&self.environment).arg(binary("postgres"));
         command.arg(server.get_program()).args(server.get_args());
@@ -167,7 +169,7 @@ impl Postgres {
         }
         command.env("LOG", self.path("log")).env("READY", binary("pg_isready"));
         command.env("PORT", self.port.to_string()).env("REMOVE", remove);
-        // Out of the way of a signal that is meant for the tests.
+        // A separate process group does not receive signals that are sent to the tests.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
@@ -176,36 +178,36 @@ impl Postgres {
         self.keeper = Some(keeper);
     }
 
-    /// Stops it; those who are connected are cut off.
+    /// Stops the server and disconnects all clients.
     pub(crate) fn stop(&mut self) {
         self.stop_by(Stop::Fast);
     }
 
-    /// Stops it this way.
+    /// Stops the server in this way.
     pub(crate) fn stop_by(&mut self, how: Stop) {
         if let Some(mut keeper) = self.keeper.take() {
             let signal = match how {
                 Stop::Fast => "INT\n",
                 Stop::Immediate => "QUIT\n",
             };
-            // A keeper that is gone already has stopped it.
+            // A keeper that is already gone has stopped the server.
             let _ = keeper.stdin.take().unwrap().write_all(signal.as_bytes());
             keeper.wait().unwrap();
         }
     }
 
-    /// True while its first process is there, whether it takes connections or not.
+    /// Returns true while the server's main process exists, whether it accepts connections or not.
     pub(crate) fn is_there(&self) -> bool {
         let pid = fs::read_to_string(self.path("data/postmaster.pid")).unwrap_or_default();
         pid.lines().next().is_some_and(|pid| Path::new("/proc").join(pid.trim()).exists())
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
-    /// Starts it again with TLS and a certificate for 127.0.0.1, and gives that certificate's file.
+    /// Restarts it with TLS and a certificate for 127.0.0.1, and returns the path of that certificate.
     pub(crate) fn with_tls(&mut self) -> PathBuf {
         self.stop();
         let (config, key, certificate) =
@@ -230,27 +232,27 @@ impl Postgres {
         self.folder.join(name)
     }
 
-    /// The address of its database, with the password in it.
+    /// Returns the URL of its database, with the password.
     pub(crate) fn url(&self) -> String {
         format!("postgres://{LOGIN}@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// The address without user, password and database: `127.0.0.1:PORT`.
+    /// Returns the address without user, password and database: `127.0.0.1:PORT`.
     pub(crate) fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// A schema of its database.
+    /// Returns a schema of its database.
     pub(crate) fn place(&self, schema: &str) -> Place {
         Place::at(&self.url()).unwrap().in_schema(schema).unwrap()
     }
 
-    /// A connection, in this schema.
+    /// Opens a connection in this schema.
     pub(crate) async fn client(&self, schema: &str) -> tokio_postgres::Client {
         self.try_client(schema).await.unwrap()
     }
 
-    /// The same, while the server may be away.
+    /// Opens a connection in this schema, or returns an error if the server is down.
     pub(crate) async fn try_client(
         &self,
         schema: &str,
@@ -269,7 +271,7 @@ impl Drop for Postgres {
     }
 }
 
-/// A command that does not run as root.
+/// Returns a command that does not run as root.
 fn as_nobody(program: &Path) -> Command {
     if !rustix::process::geteuid().is_root() {
         return Command::new(program);
@@ -279,7 +281,7 @@ fn as_nobody(program: &Path) -> Command {
     command
 }
 
-/// A program of PostgreSQL: Debian keeps those of the server out of the path.
+/// Returns the path of a PostgreSQL program: Debian keeps those of the server out of `PATH`.
 fn binary(name: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> =

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// A server process. It is killed when it is dropped.
+/// A server process. Dropping it kills it.
 pub(crate) struct Server {
     child: Child,
-    /// Kept open, so that the server can go on writing.
+    /// Kept open, so that the server can continue to write.
     stdout: BufReader<ChildStdout>,
     url: Option<String>,
 }
 
 impl Server {
-    /// Starts it; what it says on stderr is appended to `log`.
+    /// Starts the server; its stderr is appended to `log`.
     pub(crate) fn spawn(mut command: Command, log: &Path) -> Self {
         let log = File::options().create(true).append(true).open(log).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
@@ -25,13 +25,13 @@ impl Server {
         Self { child, stdout, url: None }
     }
 
-    /// Reads the address from what the server prints about how to connect.
+    /// Reads the address from the server's output about how to connect.
     pub(crate) fn wait_until_it_listens(&mut self) {
         let listens = self.listens();
         assert!(listens, "the server ended without an address: {:?}", self.child.wait());
     }
 
-    /// The same; false if it ended without an address.
+    /// Reads the address from the output; returns false if the server ended without one.
     pub(crate) fn listens(&mut self) -> bool {
         let mut line = String::new();
         while self.url.is_none() {
@@ -44,7 +44,7 @@ impl Server {
         true
     }
 
-    /// Reads the address of its numbers from what it prints next.
+    /// Reads the address of its metrics from its next output.
     pub(crate) fn metrics_url(&mut self) -> String {
         let mut line = String::new();
         while self.stdout.read_line(&mut line).unwrap() > 0 {
@@ -56,23 +56,23 @@ impl Server {
         panic!("it says of no metrics");
     }
 
-    /// The endpoint.
+    /// Returns the endpoint.
     pub(crate) fn url(&self) -> &str {
         self.url.as_deref().expect("the server listens")
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills it as `kill -9` does, and waits until it is gone.
+    /// Kills it as `kill -9` does, and waits until it has ended.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to stop and gives its exit code. One that has ended already has no ear for it.
+    /// Stops it with SIGTERM, unless it has already ended, and returns its exit code.
     pub(crate) fn stop(&mut self) -> Option<i32> {
         if self.child.try_wait().unwrap().is_none() {
             self.signal(rustix::process::Signal::TERM);
@@ -80,39 +80,39 @@ impl Server {
         self.child.wait().unwrap().code()
     }
 
-    /// Sends it a signal. Until it is waited for, its process id is its own.
+    /// Sends it a signal. Its process id cannot be reused before it is waited for.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// What it printed on stdout behind its address. It must have ended.
+    /// Returns its stdout after the address. It must have ended.
     pub(crate) fn printed(&mut self) -> String {
         let mut text = String::new();
         self.stdout.read_to_string(&mut text).unwrap();
         text
     }
 
-    /// The memory that it holds now, in KiB.
+    /// Returns its current memory, in KiB.
     pub(crate) fn memory_kib(&self) -> u64 {
         self.status("VmRSS:")
     }
 
-    /// The most that it has held at once, in KiB.
+    /// Returns its peak memory, in KiB.
     pub(crate) fn peak_memory_kib(&self) -> u64 {
         self.status("VmHWM:")
     }
 
-    /// A field in KiB of proc_pid_status(5).
+    /// Returns a field in KiB of proc_pid_status(5).
     fn status(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// The CPU time that it has used so far.
+    /// Returns the CPU time that it has used so far.
     pub(crate) fn cpu(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
-        // The name in parentheses may hold anything; utime and stime are fields 14 and 15 (proc(5)).
+        // The name in parentheses may contain anything; utime and stime are fields 14 and 15 (proc(5)).
         let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
         let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
         // A tick of proc(5) is a hundredth of a second on every architecture that Linux still supports.
@@ -122,20 +122,20 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that ended or was killed before is no failure of this.
+        // A server that ended or was killed before is not an error here.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The endpoint in a line, if it names one.
+/// Returns the endpoint in a line, if it names one.
 fn endpoint(line: &str) -> Option<String> {
     let start = line.find("http://").or_else(|| line.find("https://"))?;
     let word = line[start..].split(|c: char| c.is_whitespace() || "\"'`<>,)".contains(c)).next()?;
     word.ends_with("/mcp").then(|| word.to_owned())
 }
 
-/// Lets this process hold as many connections as it may.
+/// Raises the descriptor limit of this process to its maximum.
 pub(crate) fn raise_file_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();

@@ -1,5 +1,5 @@
-//! [`Proxy`]: a way over TCP that a test can bend: to another address, into silence, shut, or broken with a reset. It must
-//! not look at what it carries.
+//! [`Proxy`]: a TCP proxy that a test controls: it can change the target, stall, refuse connections, or reset
+//! them. It must not inspect the data.
 
 use std::net::SocketAddr;
 
@@ -8,12 +8,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What becomes of what is sent.
+/// The state of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It arrives.
+    /// Data is forwarded.
     Open,
-    /// It is held back, as by a network that lost its way; nobody is told.
+    /// Data is delayed without an error on either side, as in a network that drops packets.
     Silent,
     /// New connections are reset at once.
     Shut,
@@ -23,11 +23,11 @@ pub(crate) enum Way {
 struct State {
     target: Option<SocketAddr>,
     way: Way,
-    /// How often all connections were reset.
+    /// Number of resets of all connections.
     resets: u64,
 }
 
-/// A proxy. Who is connected through it is cut off when it is dropped.
+/// A proxy. Dropping it closes its connections.
 pub(crate) struct Proxy {
     address: SocketAddr,
     state: watch::Sender<State>,
@@ -35,7 +35,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A way to this address, or to none for the time being.
+    /// Starts a proxy to this address, or to none for now.
     pub(crate) async fn to(target: Option<SocketAddr>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -45,22 +45,22 @@ impl Proxy {
         Self { address, state, _serving: serving }
     }
 
-    /// Where it listens, for as long as it is there.
+    /// Returns the address on which it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where new connections go from now on.
+    /// Sets the target of new connections.
     pub(crate) fn aim(&self, target: Option<SocketAddr>) {
         self.state.send_modify(|state| state.target = target);
     }
 
-    /// What becomes of what is sent from now on, connections that are there included unless it is shut.
+    /// Sets the state from now on. It applies to existing connections too, except for [`Way::Shut`].
     pub(crate) fn set(&self, way: Way) {
         self.state.send_modify(|state| state.way = way);
     }
 
-    /// Resets all connections that are there.
+    /// Resets all existing connections.
     pub(crate) fn reset(&self) {
         self.state.send_modify(|state| state.resets += 1);
     }
@@ -79,7 +79,8 @@ async fn serve(listener: TcpListener, state: watch::Receiver<State>) {
     }
 }
 
-/// One connection. When it is dropped with bytes unread, or is reset, the other side hears of that.
+/// Forwards one connection. The other side sees a reset if the connection could not be forwarded or was
+/// reset.
 async fn carry(mut client: TcpStream, mut state: watch::Receiver<State>) {
     let first = *state.borrow_and_update();
     let is_reset = |state: &State| state.resets != first.resets;
@@ -103,12 +104,12 @@ async fn carry(mut client: TcpStream, mut state: watch::Receiver<State>) {
         _ = until.wait_for(is_reset) => false,
     };
     if !whole {
-        // Closed without a goodbye: the kernel sends a reset.
+        // With zero linger, the kernel sends a reset on close.
         let _ = client.set_zero_linger();
     }
 }
 
-/// Waits out a silence; false if the way is shut.
+/// Waits while the proxy is silent; returns false if it is shut.
 async fn passes(state: &mut watch::Receiver<State>) -> bool {
     match state.wait_for(|state| state.way != Way::Silent).await {
         Ok(state) => state.way == Way::Open,

@@ -1,5 +1,5 @@
-//! [`Pty`]: a program at a terminal of its own, typed to and read as a person would. `setsid` of util-linux makes the
-//! terminal the program's, so that Ctrl-C arrives.
+//! [`Pty`]: a program at its own terminal, which a test types to and reads as a person would. `setsid` of
+//! util-linux makes it the controlling terminal, so that Ctrl-C works.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -12,25 +12,25 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::net::unix::pipe;
 
-/// How long something expected may take to appear.
+/// Timeout for expected output.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ctrl-C and Ctrl-D, as they are typed.
 pub(crate) const CTRL_C: &str = "\u{3}";
 pub(crate) const CTRL_D: &str = "\u{4}";
 
-/// A program at its terminal. It is killed when it is dropped.
+/// A program at its terminal. Dropping it kills the program.
 pub(crate) struct Pty {
     child: Child,
     screen: pipe::Receiver,
     keyboard: File,
     /// All bytes that the program wrote.
     written: Vec<u8>,
-    /// What came and was not looked at: half a character, or half an escape sequence.
+    /// Received bytes that are incomplete: part of a character or of an escape sequence.
     unread: Vec<u8>,
-    /// All that was shown so far, without colours and movements.
+    /// All text shown so far, without colors and cursor movements.
     shown: String,
-    /// How much of it was expected already.
+    /// How much of the text has been matched.
     read: usize,
 }
 
@@ -40,7 +40,7 @@ impl Pty {
         Self::start_at(command, 100)
     }
 
-    /// Starts `command` at a terminal of so many columns.
+    /// Starts `command` at a terminal of this many columns.
     pub(crate) fn start_at(command: &Command, columns: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -66,7 +66,7 @@ impl Pty {
         Self { child, screen, keyboard, written, unread, shown, read: 0 }
     }
 
-    /// Types.
+    /// Types `keys`.
     pub(crate) fn types(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
@@ -76,7 +76,7 @@ impl Pty {
         self.types(&format!("{line}\n"));
     }
 
-    /// Waits until `words` are shown, behind what was expected before.
+    /// Waits until `words` are shown, after the previous match.
     pub(crate) async fn shows(&mut self, words: &str) {
         let shown = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -93,7 +93,7 @@ impl Pty {
         assert!(shown, "{words:?} is never shown. The end of what is:\n{}", self.last_words());
     }
 
-    /// Waits until the program ends: its exit code, and all that was shown.
+    /// Waits until the program ends; returns its exit code and all text shown.
     pub(crate) async fn ends(mut self) -> (Option<i32>, String) {
         let ended = tokio::time::timeout(PATIENCE, async { while self.more().await {} }).await;
         assert!(ended.is_ok(), "it does not end. The end of what it shows:\n{}", self.last_words());
@@ -101,21 +101,22 @@ impl Pty {
         (code, std::mem::take(&mut self.shown))
     }
 
-    /// All bytes that the program wrote until it ended.
+    /// Waits until the program ends, and returns all bytes that it wrote.
     pub(crate) async fn recording(mut self) -> Vec<u8> {
         let ended = tokio::time::timeout(PATIENCE, async { while self.more().await {} }).await;
         assert!(ended.is_ok(), "it does not end. The end of what it shows:\n{}", self.last_words());
         std::mem::take(&mut self.written)
     }
 
-    /// All bytes that the program wrote so far.
+    /// Returns all bytes that the program has written so far.
     pub(crate) fn written(&self) -> &[u8] {
         &self.written
     }
 
-    /// Takes the terminal away, as closing its window does, and waits until the program ends: its exit code.
+    /// Closes the terminal, as closing its window does, waits until the program ends, and returns its exit
+    /// code.
     pub(crate) async fn goes_away(mut self) -> Option<i32> {
-        // Both of our ends of it are closed by what takes their places.
+        // These assignments close both of our ends of the terminal.
         self.screen = pipe::pipe().unwrap().1;
         self.keyboard = File::options().write(true).open("/dev/null").unwrap();
         let ended = tokio::time::timeout(PATIENCE, async {
@@ -129,7 +130,8 @@ impl Pty {
         ended.await.expect("it goes on without its terminal")
     }
 
-    /// Takes in what is whole of what came, but for escape sequences (ECMA-48: `ESC [`, parameters, a final letter).
+    /// Processes the complete part of the input, without escape sequences (ECMA-48: `ESC [`, parameters, a
+    /// final letter).
     fn take_in(&mut self) {
         let whole = match self.unread.iter().rposition(|byte| *byte == 0x1b) {
             Some(at) if !self.unread[at..].iter().any(u8::is_ascii_alphabetic) => at,
@@ -147,19 +149,19 @@ impl Pty {
         }
     }
 
-    /// The end of what was shown.
+    /// Returns the end of the text shown.
     fn last_words(&self) -> &str {
         let from = self.shown.char_indices().rev().nth(2000).map_or(0, |(at, _)| at);
         &self.shown[from..]
     }
 
-    /// Reads more; false at the end.
+    /// Reads more; returns false at the end.
     async fn more(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {
             self.screen.readable().await.unwrap();
             match self.screen.try_read(&mut bytes) {
-                // A terminal whose program is gone gives EIO.
+                // A terminal whose program has ended returns EIO.
                 Ok(0) | Err(_) if self.child.try_wait().unwrap().is_some() => return false,
                 Ok(count) => {
                     self.written.extend_from_slice(&bytes[..count]);

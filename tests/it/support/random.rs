@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed, so that a failing run can be played again.
+//! Pseudorandom numbers from a seed, so that a failing run can be repeated.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// A time below `end` milliseconds.
+    /// Returns a duration below `end` milliseconds.
     pub(crate) fn millis(&mut self, end: u64) -> Duration {
         Duration::from_millis(self.below(end))
     }

@@ -1,5 +1,5 @@
-//! The official schemas: what a server under test sends is held against that of its generation. What a message must
-//! say beyond its shape is for the tests.
+//! Checks against the official schemas: every message of a server under test is validated against the schema
+//! of its generation. The tests themselves check more than the shape.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -7,10 +7,10 @@ use std::sync::{LazyLock, Mutex};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
-/// Which generation spoke.
+/// The generation of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Generation {
-    /// 2025-11-25; its predecessors too, which share its shapes.
+    /// 2025-11-25, and its predecessors, which have the same shapes.
     V2025,
     /// 2026-07-28, with the tasks extension.
     V2026,
@@ -37,8 +37,8 @@ static SCHEMAS: LazyLock<[Value; 3]> = LazyLock::new(|| {
 static VALIDATORS: LazyLock<Mutex<HashMap<(Schema, String), &'static Validator>>> =
     LazyLock::new(Mutex::default);
 
-/// Panics unless the message is one that a server of this generation may send: a notification, a request of its own,
-/// or an answer to a request that is not known here.
+/// Panics unless a server of this generation may send the message: a notification, a request of its own, or
+/// an answer to a request that is not known here.
 pub(crate) fn check(generation: Generation, message: &Value) {
     match (message["method"].as_str(), generation) {
         (Some(method), V2025) => holds(Schema::V2025, told_2025(method), message),
@@ -62,8 +62,8 @@ pub(crate) fn check_answer(generation: Generation, request: &Value, answer: &Val
     }
 }
 
-/// Panics unless the value is what the schema of 2025-11-25 calls `name`: for what a client under our control says, so that
-/// no server is tested against answers which no client may give.
+/// Panics unless the value matches `name` in the schema of 2025-11-25. It checks messages of test clients, so
+/// that no server is tested with messages that no client may send.
 pub(crate) fn check_said(name: &str, value: &Value) {
     holds(Schema::V2025, name, value);
 }
@@ -87,7 +87,7 @@ fn check_envelope(generation: Generation, answer: &Value) {
     }
 }
 
-/// What a server of 2025-11-25 sends without being asked.
+/// Returns the schema name of a message that a 2025-11-25 server sends unasked.
 fn told_2025(method: &str) -> &'static str {
     match method {
         "notifications/cancelled" => "CancelledNotification",
@@ -129,7 +129,7 @@ fn result_2025(method: &str, result: &Value) -> &'static str {
     }
 }
 
-/// What a server of 2026-07-28 sends on the stream of a request.
+/// Returns the schema of a message that a 2026-07-28 server sends on the stream of a request.
 fn told_2026(method: &str) -> (Schema, &'static str) {
     let name = match method {
         "notifications/cancelled" => "CancelledNotification",
@@ -174,12 +174,12 @@ fn check_result_2026(method: &str, result: &Value) {
     assert_eq!(kind, Some("complete"), "{method} has no such result: {result}");
     holds(schema, name, result);
     if method == "tasks/get" && result["status"] == "completed" {
-        // The extension's schema leaves open what is carried here.
+        // The extension's schema does not define this content.
         check_result_2026("tools/call", &result["result"]);
     }
 }
 
-/// Panics unless the value is what the schema calls `name`.
+/// Panics unless the value matches `name` in the schema.
 fn holds(schema: Schema, name: &str, value: &Value) {
     let validator = *VALIDATORS.lock().unwrap().entry((schema, name.to_owned())).or_insert_with(|| {
         let whole = &SCHEMAS[schema as usize];
@@ -211,7 +211,7 @@ fn each_generation_has_its_own_shapes() {
 
 #[test]
 #[should_panic(expected = "\"resultType\" is a required property")]
-fn a_result_without_its_type_is_none_of_2026() {
+fn result_without_type_violates_2026_schema() {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call"});
     check_answer(V2026, &call, &json!({"jsonrpc": "2.0", "id": 1, "result": {"content": []}}));
 }

@@ -1,5 +1,5 @@
-//! [`SimProcess`]: the simulated engine as a process of its own. It outlives the server's kills, and its journal says
-//! which jobs were started.
+//! [`SimProcess`]: the simulated engine as its own process. It survives a kill of the server, and its journal
+//! lists the started jobs.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,16 +8,16 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::{PROGRAM, Place};
 
-/// A simulated engine. It is killed when it is dropped.
+/// A simulated engine. Dropping it kills it.
 pub(crate) struct SimProcess {
     child: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub(crate) address: String,
     journal: PathBuf,
     _stdout: BufReader<ChildStdout>,
 }
 
-/// A job, as the engine wrote it down before it told of it.
+/// A job, as the engine's journal recorded it before the engine reported it.
 pub(crate) struct Journalled {
     pub(crate) key: String,
     pub(crate) handle: String,
@@ -25,17 +25,17 @@ pub(crate) struct Journalled {
 }
 
 impl SimProcess {
-    /// Starts one in `mode`: `keyed` or `unkeyed`.
+    /// Starts an engine in `mode`: `keyed` or `unkeyed`.
     pub(crate) fn start(place: &Place, mode: &str) -> Self {
         Self::start_with(place, mode, &[])
     }
 
-    /// The same, with more arguments.
+    /// Starts an engine with more arguments.
     pub(crate) fn start_with(place: &Place, mode: &str, more: &[&str]) -> Self {
         Self::start_as(place, mode, mode, more)
     }
 
-    /// The same, with a journal of this name.
+    /// Starts an engine with a journal of this name.
     pub(crate) fn start_as(place: &Place, name: &str, mode: &str, more: &[&str]) -> Self {
         let journal = place.path(&format!("{name}.journal"));
         let mut command = Command::new(PROGRAM);
@@ -55,12 +55,12 @@ impl SimProcess {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The key of each job that was started, in order.
+    /// Returns the keys of all started jobs, in order.
     pub(crate) fn started(&self) -> Vec<String> {
         self.journal().into_iter().map(|job| job.key).collect()
     }
 
-    /// Each job that was started, in order.
+    /// Returns all started jobs, in order.
     pub(crate) fn journal(&self) -> Vec<Journalled> {
         let journal = fs::read_to_string(&self.journal).unwrap_or_default();
         let read = |line: &str| {

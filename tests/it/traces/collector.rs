@@ -1,5 +1,5 @@
-//! A collector of others is told the same, in a form that it understands: Rotel, which takes OTLP over HTTP and writes down what
-//! it was told. It is installed by `tests/run --only collector`.
+//! Tests for trace export to a third-party collector: Rotel, which accepts OTLP over HTTP and logs what it
+//! receives. `tests/run --only collector` installs it.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use crate::support::{TestApp, text};
 
 const SECRET: &str = "a secret of the collector";
 
-/// Runs it ($@) until the input ends, however whoever holds that went.
+/// Runs the collector ($@) until stdin closes, in whatever way the test process ends.
 const KEEPER: &str = r#"
 "$@" >>"$LOG" 2>&1 &
 pid=$!
@@ -23,14 +23,14 @@ kill "$pid"
 wait "$pid"
 "#;
 
-/// The collector. It is stopped when it is dropped.
+/// The collector. Dropping it stops it.
 struct Rotel {
     folder: tempfile::TempDir,
     port: u16,
     keeper: Option<Child>,
 }
 
-/// A span, in the collector's words.
+/// A span, as the collector logs it.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Span {
     trace: String,
@@ -51,7 +51,7 @@ impl Rotel {
         rotel
     }
 
-    /// Starts it, or starts it again at its address.
+    /// Starts it, or restarts it at its address.
     fn run(&mut self) {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let program = target.join("collector/rotel");
@@ -84,7 +84,7 @@ impl Rotel {
         self.folder.path().join("said")
     }
 
-    /// All that it has written down.
+    /// Returns its log.
     fn said(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
@@ -95,7 +95,7 @@ impl Rotel {
             if line.starts_with("Span #") {
                 spans.push(Span::default());
             } else if line.starts_with("ResourceSpans #") {
-                // What follows is said of a resource, until its first span.
+                // The following lines describe a resource, until its first span.
                 spans.push(Span { name: "resource".to_owned(), ..Span::default() });
             }
             let Some(span) = spans.last_mut() else { continue };
@@ -115,7 +115,7 @@ impl Rotel {
         spans
     }
 
-    /// Waits for a span that is so.
+    /// Waits for a span that satisfies a condition, and returns it.
     async fn span(&self, what: &str, is_it: impl Fn(&Span) -> bool) -> Span {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -147,8 +147,10 @@ impl Span {
     }
 }
 
+/// The spans of the request, of the act and of the engine call have the client's span as root, and no
+/// secrets.
 #[tokio::test]
-async fn a_collector_of_others_is_told_of_a_call_from_the_client_to_the_engine() {
+async fn call_is_traced_into_engine() {
     let collector = Rotel::start();
     let mut app = TestApp::start(&collector.config());
     let client = app.client().await;
@@ -184,7 +186,7 @@ async fn a_collector_of_others_is_told_of_a_call_from_the_client_to_the_engine()
     }
 }
 
-/// How often the server's log says this.
+/// Returns how many times the server's log contains `words`.
 fn times(app: &TestApp, words: &str) -> usize {
     fs::read_to_string(app.place.path("server.log")).unwrap().matches(words).count()
 }
@@ -197,8 +199,9 @@ async fn until_logged(app: &TestApp, words: &str) {
     }
 }
 
+/// Its end and its return are each logged once.
 #[tokio::test]
-async fn a_collector_that_goes_away_and_comes_back_is_told_of_once_each() {
+async fn collector_outage_is_logged_once() {
     let mut collector = Rotel::start();
     let mut app = TestApp::start(&collector.config());
     let client = app.client().await;
@@ -214,7 +217,7 @@ async fn a_collector_that_goes_away_and_comes_back_is_told_of_once_each() {
     until_logged(&app, "spans cannot be sent").await;
     list(3).await;
     collector.run();
-    // One of these may be in a batch that begins before the collector listens.
+    // One of these requests may be in a batch whose export begins before the collector listens.
     let mut last = 3;
     while times(&app, "spans can be sent again") == 0 {
         last += 1;
@@ -228,18 +231,18 @@ async fn a_collector_that_goes_away_and_comes_back_is_told_of_once_each() {
 }
 
 #[tokio::test]
-async fn a_collector_that_never_answers_holds_nobody_up() {
+async fn silent_collector_delays_no_request() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let app = TestApp::start(&format!("[telemetry]\notlp = \"{url}\"\n{TOOLS}"));
     let client = app.client().await;
-    // So long the server waits for a collector.
+    // The server's timeout for a collector.
     let patience = Duration::from_secs(10);
     let began = Instant::now();
     for _ in 0..20 {
         client.request("tools/list", json!({"_meta": {"traceparent": PARENT}})).await.unwrap();
     }
     assert!(began.elapsed() < patience, "{:?}", began.elapsed());
-    // It was there to be asked all the while.
+    // The collector had a connection attempt, so the server did try to export.
     silent.accept().unwrap();
 }

@@ -1,4 +1,4 @@
-//! What the transport's tests work with: a bridge over a store of its own, served on a free port of this machine.
+//! The test bench of the transport's tests: a bridge with its own store, served on a free local port.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Generation, schema};
 
-/// The tools: one that never ends, and one that asks before it begins.
+/// The tools: one that runs for an hour, and one that asks before it starts.
 const CONFIG: &str = r#"
 [backends.sim]
 kind = "sim"
@@ -55,13 +55,13 @@ target = {}
 confirm = "Really?"
 "#;
 
-/// The largest body that the server takes.
+/// The largest body that the server accepts.
 pub(super) const MAX_BODY: usize = 64 * 1024;
 
-/// Polls of one owner in a second.
+/// The limit of polls per second for one owner.
 pub(super) const MOST_POLLS: u32 = 5;
 
-/// The machine's clock, which can be put forward.
+/// The system clock, which a test can set forward.
 #[derive(Default)]
 pub(super) struct Ahead(AtomicI64);
 
@@ -77,7 +77,7 @@ impl Clock for Ahead {
     }
 }
 
-/// A server. Dropped, it is gone.
+/// A server. Dropping it stops it.
 pub(super) struct Server {
     pub(super) clock: Arc<Ahead>,
     pub(super) client: Client,
@@ -87,12 +87,12 @@ pub(super) struct Server {
     dir: Arc<TempDir>,
 }
 
-/// What the server says of itself at the beginning of a session.
+/// A session, with the id from the server's response.
 pub(super) struct Session {
     pub(super) id: String,
 }
 
-/// A bridge over the database in this directory. Nothing runs jobs.
+/// Returns a bridge over the database in this directory. Nothing runs jobs.
 pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
     let store: Arc<dyn Store> =
         Arc::new(SqliteStore::open(&dir.join("tasks.db"), Arc::clone(&clock), Mode::Threaded).unwrap());
@@ -151,17 +151,17 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
 }
 
 impl Server {
-    /// A server that asks nobody who they are.
+    /// Starts a server without authentication.
     pub(super) async fn start() -> Self {
         Self::with(Authenticator::None { single_user: true }).await
     }
 
-    /// A server with this authentication.
+    /// Starts a server with this authentication.
     pub(super) async fn with(auth: Authenticator) -> Self {
         Self::over(Arc::new(TempDir::new().unwrap()), auth).await
     }
 
-    /// Another server over the same database.
+    /// Starts another server over the same database.
     pub(super) async fn twin(&self) -> Self {
         Self::over(Arc::clone(&self.dir), Authenticator::None { single_user: true }).await
     }
@@ -189,7 +189,7 @@ impl Server {
         Self { clock, client, address, shutdown, serving: Some(serving), dir }
     }
 
-    /// Stops it, and waits until it has stopped.
+    /// Stops the server, and waits until it has stopped.
     pub(super) async fn stop(mut self) {
         self.shutdown.cancel();
         self.serving.take().unwrap().await.unwrap();
@@ -199,7 +199,7 @@ impl Server {
         format!("http://{}/mcp", self.address)
     }
 
-    /// A POST with the headers that every client sends.
+    /// Returns a POST with the headers that every client sends.
     pub(super) fn post(&self, body: impl Into<reqwest::Body>) -> RequestBuilder {
         self.client
             .post(self.url())
@@ -208,24 +208,24 @@ impl Server {
             .body(body)
     }
 
-    /// A POST in a session.
+    /// Returns a POST in a session.
     pub(super) fn say(&self, session: &Session, message: &Value) -> RequestBuilder {
         self.post(message.to_string()).header("Mcp-Session-Id", &session.id)
     }
 
-    /// A GET in a session.
+    /// Returns a GET in a session.
     pub(super) fn listen(&self, session: &Session) -> RequestBuilder {
         self.client.get(self.url()).header(ACCEPT, "text/event-stream").header("Mcp-Session-Id", &session.id)
     }
 
-    /// Begins a session.
+    /// Opens a session.
     pub(super) async fn session(&self) -> Session {
         let response = self.post(initialize("2025-11-25").to_string()).send().await.unwrap();
         assert_eq!(response.status(), 200);
         Session { id: response.headers()["mcp-session-id"].to_str().unwrap().to_owned() }
     }
 
-    /// Begins a session of a client that can ask its user.
+    /// Opens a session of a client that can ask its user.
     pub(super) async fn session_that_asks(&self) -> Session {
         let mut begin = initialize("2025-11-25");
         begin["params"]["capabilities"]["elicitation"] = json!({});
@@ -236,7 +236,7 @@ impl Server {
         session
     }
 
-    /// The result of a request that is answered at once.
+    /// Returns the result of a request that is answered without a stream.
     pub(super) async fn result(&self, session: &Session, method: &str, params: &Value) -> Value {
         let request = request("quick", method, params);
         let response = self.say(session, &request).send().await.unwrap();
@@ -247,14 +247,14 @@ impl Server {
         answer["result"].take()
     }
 
-    /// Calls a tool as a task, and gives the task's id.
+    /// Calls a tool as a task, and returns the task's id.
     pub(super) async fn task(&self, session: &Session, tool: &str) -> String {
         let call = json!({ "name": tool, "arguments": {}, "task": {} });
         let created = self.result(session, "tools/call", &call).await;
         created["task"]["taskId"].as_str().unwrap().to_owned()
     }
 
-    /// Waits for the result of a task.
+    /// Waits for the result of a task on a stream.
     pub(super) async fn wait(&self, session: &Session, id: impl Into<Value>, task: &str) -> Events {
         let wait = request(id, "tasks/result", &json!({ "taskId": task }));
         Events::of(self.say(session, &wait).send().await.unwrap())
@@ -293,7 +293,8 @@ pub(super) fn notification(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "method": method, "params": params })
 }
 
-/// The status, and the code and the message of the JSON-RPC error in the body, which is checked to be one.
+/// Returns the status, and the code and message of the JSON-RPC error in the body, which must match the
+/// schema.
 pub(super) async fn refusal(response: Response) -> (u16, i64, String) {
     let status = response.status().as_u16();
     assert_eq!(response.headers()[CONTENT_TYPE], "application/json", "status {status}");
@@ -334,7 +335,7 @@ impl Events {
         Self { chunks: response.bytes_stream().boxed(), buffer: String::new() }
     }
 
-    /// The next event; `None` once the stream has ended.
+    /// Returns the next event; `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(end) = self.buffer.find("\n\n") {

@@ -1,4 +1,4 @@
-//! Who is let in, and how: `Origin`, `Host`, CORS, API keys, methods, `Accept`, `Content-Type`.
+//! Tests for access to the endpoint: `Origin`, `Host`, CORS, API keys, methods, `Accept`, `Content-Type`.
 
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HOST, ORIGIN};
@@ -32,7 +32,7 @@ async fn one_endpoint_serves_all_methods() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_not_let_in_is_refused_on_every_method() {
+async fn foreign_origin_is_refused() {
     let server = Server::start().await;
     let session = server.session().await;
     for origin in ["https://evil.example", "null", "http://localhost.evil.example"] {
@@ -57,8 +57,9 @@ async fn a_page_that_is_not_let_in_is_refused_on_every_method() {
     assert_eq!(server.delete(&session).await.status(), 204, "the session is untouched");
 }
 
+/// Errors are readable as well.
 #[tokio::test]
-async fn a_page_that_is_let_in_can_read_the_answer() {
+async fn allowed_origin_can_read_answers() {
     let server = Server::start().await;
     for origin in ["https://app.example", "http://localhost:6274", "http://127.0.0.1:1"] {
         let response =
@@ -109,8 +110,9 @@ async fn a_browser_may_ask_first() {
     );
 }
 
+/// A loopback server accepts loopback names and the allowed hosts.
 #[tokio::test]
-async fn a_loopback_server_answers_to_its_own_names_only() {
+async fn unknown_host_is_refused() {
     let server = Server::start().await;
     for (host, status) in [
         ("localhost:1234", 200),
@@ -131,7 +133,7 @@ async fn a_loopback_server_answers_to_its_own_names_only() {
 }
 
 #[tokio::test]
-async fn api_keys_are_asked_for_on_every_method() {
+async fn every_method_requires_api_key() {
     let digest = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"; // of "secret"
     let server = Server::with(Authenticator::ApiKeys(
         ApiKeys::new([Key::new(digest, Identity::named("ann"))]).unwrap(),
@@ -159,7 +161,7 @@ async fn api_keys_are_asked_for_on_every_method() {
 }
 
 #[tokio::test]
-async fn a_client_must_take_what_it_would_get() {
+async fn accept_header_must_list_types() {
     let server = Server::start().await;
     let session = server.session().await;
     let ping = request(1, "ping", &json!({})).to_string();

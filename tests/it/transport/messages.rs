@@ -1,4 +1,4 @@
-//! What may be in a POST, and how it is answered.
+//! Tests for the contents of a POST, and for its response.
 
 use futures_util::StreamExt as _;
 use reqwest::Body;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::bench::{MAX_BODY, MOST_POLLS, Server, notification, refusal, request};
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_and_said_why() {
+async fn invalid_message_is_refused_with_reason() {
     let server = Server::start().await;
     let session = server.session().await;
     let deep = format!(
@@ -46,7 +46,7 @@ async fn what_is_no_message_is_refused_and_said_why() {
 }
 
 #[tokio::test]
-async fn an_id_comes_back_as_it_was_sent() {
+async fn request_id_is_echoed() {
     let server = Server::start().await;
     let session = server.session().await;
     for id in [json!(0), json!(-1), json!(i64::MAX), json!(""), json!("1"), json!("a\n\u{1F600}\"")] {
@@ -65,7 +65,7 @@ async fn an_id_comes_back_as_it_was_sent() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused() {
+async fn large_body_is_refused() {
     let server = Server::start().await;
     let session = server.session().await;
     let message = |size: usize| {
@@ -98,8 +98,9 @@ async fn a_body_that_is_too_large_is_refused() {
     assert_eq!(send(in_pieces(message(5 * 1024 * 1024))).await, 413);
 }
 
+/// Covers unknown and malformed notifications, and an error response without an id.
 #[tokio::test]
-async fn notifications_and_responses_are_accepted_without_a_word() {
+async fn notifications_are_accepted_without_body() {
     let server = Server::start().await;
     let session = server.session().await;
     for message in [

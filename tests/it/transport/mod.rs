@@ -1,5 +1,5 @@
-//! The transports from outside: a real listener and real requests, or two pipes for stdio. What the methods of the
-//! protocol do is tested elsewhere.
+//! Tests for the transports from outside: a real listener and real requests, or two pipes for stdio. Other
+//! tests cover the methods of the protocol.
 
 mod bench;
 mod doors;

@@ -1,4 +1,4 @@
-//! What requests that stand by themselves have to do with time: subscriptions that stay quiet, and states that grow old.
+//! Tests for time limits of stateless requests: subscriptions without events, and request states that expire.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ async fn a_quiet_subscription_is_kept_open() {
     let mut events = Events::of(post(&server, &listen).send().await.unwrap());
     while events.next().await.unwrap().data.is_none() {}
     let begin = Instant::now();
-    // Time that passes by itself while nothing else happens, so that no test waits for it.
+    // The paused clock advances by itself while nothing else happens, so that no test waits.
     tokio::time::pause();
     for round in 1..=3 {
         let event = events.next().await.unwrap();
@@ -51,7 +51,7 @@ async fn a_quiet_subscription_is_kept_open() {
 }
 
 #[tokio::test]
-async fn a_state_is_good_for_a_while_only() {
+async fn request_state_expires() {
     let server = Server::start().await;
     let asked = answer(&server, &request("tools/call", json!({"name": "ask"}))).await;
     let again = |action: &str| {

@@ -1,4 +1,4 @@
-//! stdio of the real program: what comes out of it, and when it ends.
+//! Tests for stdio of the real program: its output, and when it ends.
 
 use std::process::Stdio;
 
@@ -44,7 +44,7 @@ impl Program {
         self.input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    /// The answer to the request of this id. All that comes before it must be messages, too.
+    /// Returns the answer to the request of this id. Everything before it must be messages, too.
     async fn answer(&mut self, id: i64) -> Value {
         loop {
             let line = self.output.next_line().await.unwrap().expect("the answer comes before the end");
@@ -83,8 +83,9 @@ async fn nothing_but_messages_goes_to_stdout() {
     assert!(program.child.wait().await.unwrap().success());
 }
 
+/// The input is still open.
 #[tokio::test]
-async fn it_ends_when_it_is_asked_to() {
+async fn sigterm_ends_program() {
     let mut program = Program::start();
     program.say(&initialize("2025-11-25").to_string()).await;
     program.answer(0).await;

@@ -1,4 +1,4 @@
-//! Sessions and the version header.
+//! Tests for sessions and the version header.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use taskbridge::auth::{ApiKeys, Authenticator, Identity, Key};
 
 use super::bench::{Server, Session, initialize, refusal, request};
 
-/// What each method says to a client with this session id.
+/// Returns the response of each HTTP method to a client with this session id.
 async fn statuses(server: &Server, id: Option<&str>) -> Vec<(Method, u16, i64, String)> {
     let mut said = Vec::new();
     for method in [Method::POST, Method::GET, Method::DELETE] {
@@ -29,8 +29,9 @@ async fn statuses(server: &Server, id: Option<&str>) -> Vec<(Method, u16, i64, S
     said
 }
 
+/// Only `initialize` returns the id.
 #[tokio::test]
-async fn a_session_id_is_random_visible_and_given_once() {
+async fn session_id_is_unique_visible_ascii() {
     let server = Server::start().await;
     let mut ids = HashSet::new();
     for _ in 0..20 {
@@ -43,8 +44,9 @@ async fn a_session_id_is_random_visible_and_given_once() {
     assert!(!ping.headers().contains_key("mcp-session-id"));
 }
 
+/// Without a session, only `initialize` is accepted.
 #[tokio::test]
-async fn without_a_session_there_is_only_initialize() {
+async fn requests_need_session() {
     let server = Server::start().await;
     for (method, status, code, message) in statuses(&server, None).await {
         assert_eq!((status, code), (400, -32600), "{method}");
@@ -55,8 +57,9 @@ async fn without_a_session_there_is_only_initialize() {
     assert_eq!(body["id"], "x", "the request could be read, so it is named");
 }
 
+/// Covers forged, malformed and expired ids.
 #[tokio::test]
-async fn a_session_that_is_none_is_not_found() {
+async fn unknown_session_is_not_found() {
     let server = Server::start().await;
     let Session { id } = server.session().await;
     let mut forged = id.clone();
@@ -74,7 +77,7 @@ async fn a_session_that_is_none_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_session_belongs_to_whoever_began_it() {
+async fn session_belongs_to_its_creator() {
     let digests = [
         "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb", // of "a"
         "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d", // of "b"
@@ -98,7 +101,7 @@ async fn a_session_belongs_to_whoever_began_it() {
 }
 
 #[tokio::test]
-async fn an_ended_session_is_not_found_anywhere() {
+async fn ended_session_is_not_found() {
     let server = Server::start().await;
     let twin = server.twin().await;
     let (session, other) = (server.session().await, server.session().await);
@@ -117,7 +120,7 @@ async fn an_ended_session_is_not_found_anywhere() {
 }
 
 #[tokio::test]
-async fn initialize_begins_a_new_session_whatever_header_it_has() {
+async fn initialize_ignores_session_header() {
     let server = Server::start().await;
     let session = server.session().await;
     server.delete(&session).await;
@@ -129,8 +132,9 @@ async fn initialize_begins_a_new_session_whatever_header_it_has() {
     }
 }
 
+/// The header may be absent.
 #[tokio::test]
-async fn the_version_header_is_one_that_is_spoken_or_absent() {
+async fn version_header_must_be_supported() {
     let server = Server::start().await;
     for (version, status) in [
         (None, 200),
@@ -167,7 +171,7 @@ async fn the_version_header_is_one_that_is_spoken_or_absent() {
 }
 
 #[tokio::test]
-async fn initialize_agrees_on_a_version_that_is_spoken() {
+async fn initialize_negotiates_supported_version() {
     let server = Server::start().await;
     for (asked, agreed) in [
         ("2025-11-25", "2025-11-25"),

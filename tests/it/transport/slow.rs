@@ -1,4 +1,5 @@
-//! Clients that are slow on purpose. Time passes by itself while nothing else happens, so that no test waits for it.
+//! Tests for clients that are slow on purpose. The paused clock advances by itself while nothing else
+//! happens, so that no test waits.
 
 use std::time::Duration;
 
@@ -8,11 +9,11 @@ use tokio::time::timeout;
 
 use super::bench::Server;
 
-/// Longer than the server waits for anything.
+/// Longer than any timeout of the server.
 const LONG: Duration = Duration::from_secs(600);
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for() {
+async fn missing_body_times_out() {
     let server = Server::start().await;
     let mut connection = TcpStream::connect(server.address).await.unwrap();
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
@@ -30,7 +31,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_come_is_not_waited_for() {
+async fn missing_head_times_out() {
     let server = Server::start().await;
     let mut connection = TcpStream::connect(server.address).await.unwrap();
     connection.write_all(b"POST /mcp HTTP/1.1\r\nHost: loc").await.unwrap();

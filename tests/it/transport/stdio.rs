@@ -1,4 +1,4 @@
-//! stdio, over two pipes within the test.
+//! Tests for stdio, over two pipes within the test process.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Client {
         read(&line)
     }
 
-    /// The next message with this member, beside what else is said.
+    /// Returns the next message with this member, and skips the others.
     async fn hear_of(&mut self, member: &str, value: &str) -> Value {
         loop {
             let message = self.hear().await;
@@ -76,7 +76,7 @@ impl Client {
         (message["id"].take(), code, message["error"]["message"].as_str().unwrap().to_owned())
     }
 
-    /// Closes the input, and waits until the server has ended; what it still wrote comes back.
+    /// Closes the input, waits until the server has ended, and returns the remaining messages.
     async fn end(mut self) -> Vec<Value> {
         self.input.shutdown().await.unwrap();
         let mut rest = Vec::new();
@@ -130,7 +130,7 @@ async fn batch_is_answered_on_one_line() {
         let refused = answers.iter().find(|answer| answer["id"] == id).unwrap();
         assert!(refused["error"]["message"].as_str().unwrap().contains(says), "{line}");
     }
-    // What wants no answer gets none.
+    // A notification gets no answer.
     client.say(&json!([notification("notifications/x", &json!({}))])).await;
     client.say(&Value::Array((0..33).map(ping).collect())).await;
     let (id, code, message) = client.error().await;
@@ -140,7 +140,7 @@ async fn batch_is_answered_on_one_line() {
 }
 
 #[tokio::test]
-async fn a_bad_line_is_answered_and_the_next_one_read() {
+async fn bad_line_gets_error_and_continues() {
     let mut client = Client::begun().await;
     let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{}"#, "[".repeat(20_000));
     let long = request(1, "ping", &json!({ "pad": "x".repeat(MAX_BODY) })).to_string();
@@ -164,10 +164,11 @@ async fn a_bad_line_is_answered_and_the_next_one_read() {
     assert_eq!(client.end().await, Vec::<Value>::new());
 }
 
+/// The last line needs no newline.
 #[tokio::test]
-async fn the_end_of_the_input_ends_the_server_once_all_is_answered() {
+async fn end_of_input_answers_then_ends() {
     let mut client = Client::begun().await;
-    // More than the pipe holds: the answers are written while the requests are read.
+    // More than the buffer of the pipe: the answers are written while the requests are read.
     for id in 0..100 {
         client.say(&request(id, "ping", &json!({}))).await;
     }
@@ -178,7 +179,7 @@ async fn the_end_of_the_input_ends_the_server_once_all_is_answered() {
 }
 
 #[tokio::test]
-async fn a_request_that_waits_holds_nothing_up() {
+async fn waiting_request_blocks_no_other() {
     let mut client = Client::start();
     let mut begin = initialize("2025-11-25");
     begin["params"]["capabilities"]["elicitation"] = json!({});
@@ -208,7 +209,7 @@ async fn a_request_that_waits_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn it_stops_when_it_is_told_to_and_when_nobody_reads() {
+async fn shutdown_or_broken_pipe_ends_server() {
     let client = Client::begun().await;
     client.shutdown.cancel();
     client.serving.await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Streams: how they begin, go on, are taken up again and end.
+//! Tests for streams: how they begin, continue, are resumed and end.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,13 +8,14 @@ use tokio::time::Instant;
 
 use super::bench::{Events, Server, initialize, refusal, request};
 
+/// The client can resume from it. No id is used twice.
 #[tokio::test]
-async fn a_stream_begins_with_a_place_to_come_back_to() {
+async fn stream_begins_with_event_id() {
     let server = Server::start().await;
     let session = server.session().await;
     let mut ids = HashSet::new();
     for _ in 0..3 {
-        // Each is left open: a client may hold several.
+        // All of them stay open: a client may have several.
         let mut events = Events::of(server.listen(&session).send().await.unwrap());
         let first = events.next().await.unwrap();
         assert_eq!((first.data.as_deref(), first.retry), (Some(""), Some(2500)));
@@ -27,8 +28,9 @@ async fn a_stream_begins_with_a_place_to_come_back_to() {
     }
 }
 
+/// A client of 2025-06-18 gets a comment instead of an event without data.
 #[tokio::test]
-async fn an_older_client_is_spared_the_event_without_data() {
+async fn older_client_gets_comment_first() {
     let server = Server::start().await;
     let begun = server.post(initialize("2025-06-18").to_string()).send().await.unwrap();
     let session =
@@ -38,7 +40,7 @@ async fn an_older_client_is_spared_the_event_without_data() {
 }
 
 #[tokio::test]
-async fn an_event_id_opens_in_its_own_session_only() {
+async fn event_id_is_bound_to_session() {
     let server = Server::start().await;
     let (session, other) = (server.session().await, server.session().await);
     let id = Events::of(server.listen(&session).send().await.unwrap()).next().await.unwrap().id.unwrap();
@@ -67,8 +69,9 @@ async fn streams_end_with_their_session() {
     assert_eq!(theirs.next().await, None);
 }
 
+/// The next process resumes the stream.
 #[tokio::test]
-async fn a_server_that_stops_tells_its_streams_when_to_come_back() {
+async fn shutdown_sends_retry_to_streams() {
     let server = Server::start().await;
     let twin = server.twin().await;
     let session = server.session().await;
@@ -93,8 +96,9 @@ async fn a_quick_answer_is_no_stream() {
     }
 }
 
+/// Comments keep it open. It ends after the session ends at another server, or expires.
 #[tokio::test]
-async fn a_quiet_stream_is_kept_open_while_its_session_lasts() {
+async fn quiet_stream_lasts_with_session() {
     let server = Server::start().await;
     let twin = server.twin().await;
     let (session, other) = (server.session().await, server.session().await);
@@ -102,7 +106,7 @@ async fn a_quiet_stream_is_kept_open_while_its_session_lasts() {
     let mut events = Events::of(server.listen(&session).send().await.unwrap());
     let mut others = Events::of(server.listen(&other).send().await.unwrap());
     assert!(events.next().await.unwrap().id.is_some() && others.next().await.unwrap().id.is_some());
-    // Time that passes by itself while nothing else happens, so that no test waits for it.
+    // The paused clock advances by itself while nothing else happens, so that no test waits.
     tokio::time::pause();
     for round in 1..=3 {
         assert!(events.next().await.unwrap().comment);

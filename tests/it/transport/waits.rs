@@ -1,4 +1,5 @@
-//! Requests that wait: their streams, how they are cancelled, left and taken up again, and what is asked on them.
+//! Tests for requests that wait: their streams, how they are cancelled, left and resumed, and the questions
+//! on them.
 
 use serde_json::{Value, json};
 
@@ -6,14 +7,14 @@ use super::bench::{Event, Events, Server, Session, notification, refusal, reques
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// The first event of a stream: the place to come back to.
+/// Returns the id of the first event of a stream, from which it can be resumed.
 async fn place(events: &mut Events) -> String {
     let first = events.next().await.unwrap();
     assert_eq!((first.data.as_deref(), first.retry), (Some(""), Some(2500)), "{first:?}");
     first.id.unwrap()
 }
 
-/// The last event of a stream: the answer to this request.
+/// Returns the last event of a stream, which must answer this request.
 async fn answer(events: &mut Events, id: &Value) -> Value {
     let last = events.next().await.unwrap();
     assert!(last.id.is_some(), "{last:?}");
@@ -24,7 +25,7 @@ async fn answer(events: &mut Events, id: &Value) -> Value {
     message
 }
 
-/// The client is told that nothing more comes after this event, with the status that keeps it from coming back.
+/// Asserts that nothing follows this event, and that the status keeps the client from resuming the stream.
 async fn assert_over(server: &Server, session: &Session, place: &str) {
     let again = server.listen(session).header("Last-Event-ID", place).send().await.unwrap();
     assert_eq!(again.headers()["allow"], "POST, GET, DELETE, OPTIONS");
@@ -46,8 +47,9 @@ async fn post(server: &Server, session: &Session, message: &Value) -> u16 {
     server.say(session, message).send().await.unwrap().status().as_u16()
 }
 
+/// The stream ends with the answer, and other requests are answered meanwhile.
 #[tokio::test]
-async fn a_request_that_waits_is_answered_on_a_stream_which_then_ends() {
+async fn waiting_request_is_answered_on_stream() {
     let server = Server::start().await;
     let session = server.session().await;
     let task = server.task(&session, "run").await;
@@ -65,8 +67,9 @@ async fn a_request_that_waits_is_answered_on_a_stream_which_then_ends() {
     }
 }
 
+/// The request is not answered, and its stream cannot be resumed.
 #[tokio::test]
-async fn a_cancelled_request_is_not_answered_and_its_task_goes_on() {
+async fn cancelled_request_leaves_task_running() {
     let server = Server::start().await;
     let (session, other) = (server.session().await, server.session().await);
     let task = server.task(&session, "run").await;
@@ -84,7 +87,7 @@ async fn a_cancelled_request_is_not_answered_and_its_task_goes_on() {
     assert_eq!(status(&server, &session, &task).await, "working");
     assert_over(&server, &session, &first).await;
 
-    // A client that uses the id again means another request.
+    // A client that reuses the id means another request.
     let mut anew = server.wait(&session, 7, &task).await;
     let second = place(&mut anew).await;
     drop(anew);
@@ -98,7 +101,7 @@ async fn a_cancelled_request_is_not_answered_and_its_task_goes_on() {
 }
 
 #[tokio::test]
-async fn nobody_comes_back_to_a_stream_that_was_answered() {
+async fn answered_stream_cannot_be_resumed() {
     let server = Server::start().await;
     let session = server.session().await;
     let task = server.task(&session, "run").await;
@@ -110,14 +113,15 @@ async fn nobody_comes_back_to_a_stream_that_was_answered() {
     assert_over(&server, &session, &last.id.unwrap()).await;
 }
 
+/// The cancellation arrives before the stream of the request begins.
 #[tokio::test]
-async fn a_request_that_is_cancelled_before_its_stream_began_is_not_answered() {
+async fn early_cancel_leaves_request_unanswered() {
     let server = Server::start().await;
     let session = server.session().await;
     let task = server.task(&session, "run").await;
     let wait = server.say(&session, &request(1, "tasks/result", &json!({ "taskId": task }))).send();
     let cancel = async {
-        // The wait may not have reached the server yet: then this has no effect, and is said again.
+        // The wait may not have reached the server yet. Then this has no effect and is repeated.
         let cancelled = notification("notifications/cancelled", &json!({ "requestId": 1 }));
         loop {
             assert_eq!(post(&server, &session, &cancelled).await, 202);
@@ -141,7 +145,7 @@ async fn a_request_that_is_cancelled_before_its_stream_began_is_not_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_cancels_nothing() {
+async fn client_disconnect_cancels_nothing() {
     let server = Server::start().await;
     let session = server.session().await;
     let task = server.task(&session, "run").await;
@@ -155,8 +159,9 @@ async fn a_client_that_goes_away_cancels_nothing() {
     answer(&mut again, &json!(2)).await;
 }
 
+/// A request that has ended meanwhile is answered at once.
 #[tokio::test]
-async fn a_broken_stream_is_taken_up_again_by_get() {
+async fn get_resumes_broken_stream() {
     let server = Server::start().await;
     let session = server.session().await;
     let task = server.task(&session, "run").await;
@@ -177,7 +182,7 @@ async fn a_broken_stream_is_taken_up_again_by_get() {
     assert_eq!(from_second.next().await, None, "a stream that is taken up again ends the one before");
     cancel_task(&server, &session, &task).await;
     answer(&mut from_first, &json!("the request")).await;
-    // What ended meanwhile is answered at once.
+    // A request that has ended meanwhile is answered at once.
     let mut late = come_back(&second).await;
     place(&mut late).await;
     answer(&mut late, &json!("the request")).await;
@@ -215,8 +220,9 @@ async fn a_wait_ends_with_its_session() {
     assert_eq!(status(&server, &other, &task).await, "working", "the task is its owner's, not the session's");
 }
 
+/// The answer comes by POST, also to another process. The listening stream does not have the question.
 #[tokio::test]
-async fn a_question_is_asked_on_the_stream_that_waits_and_answered_by_post() {
+async fn waiting_stream_carries_question() {
     let server = Server::start().await;
     let twin = server.twin().await;
     let session = server.session_that_asks().await;
@@ -238,7 +244,7 @@ async fn a_question_is_asked_on_the_stream_that_waits_and_answered_by_post() {
     let forged = json!({ "jsonrpc": "2.0", "id": "made-up", "result": { "action": "accept" } });
     assert_eq!(post(&server, &stranger, &forged).await, 400);
 
-    // Had it gone out on the other stream as well, it would be there before that ends.
+    // If the question was also on the other stream, it would arrive before that stream ends.
     assert_eq!(server.delete(&session).await.status(), 204);
     while let Some(event) = listening.next().await {
         let heard = event.message();

@@ -1,4 +1,4 @@
-//! What the log of the real program tells of tasks.
+//! Tests for the audit log of the real program: its lines about tasks.
 
 use std::fs;
 
@@ -6,8 +6,9 @@ use serde_json::json;
 
 use crate::support::TestApp;
 
+/// The log has no arguments and no whole ids.
 #[tokio::test]
-async fn the_log_says_who_made_ended_and_fetched_which_task() {
+async fn audit_log_names_owner_and_task() {
     let app = TestApp::start(
         r#"
         [backends.sim]

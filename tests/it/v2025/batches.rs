@@ -1,4 +1,4 @@
-//! JSON-RPC batches, which are taken in sessions of 2025-03-26 and of no other revision.
+//! Tests for JSON-RPC batches, which only sessions of 2025-03-26 accept.
 
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn march(server: &Server) -> Client {
     server.client_with("2025-03-26", json!({}), None).await
 }
 
-/// The answers to a batch that is answered with a JSON array.
+/// Returns the answers to a batch that is answered with a JSON array.
 async fn answers(client: &Client, batch: Value) -> Vec<Value> {
     let response = client.send(&batch).await;
     assert_eq!(response.status(), 200);
@@ -31,7 +31,7 @@ async fn answers(client: &Client, batch: Value) -> Vec<Value> {
     response.json().await.unwrap()
 }
 
-/// The status and the error of a batch that is refused as a whole.
+/// Returns the status and the error of a batch that is refused as a whole.
 async fn refused(client: &Client, batch: Value) -> (u16, i64, String) {
     let response = client.send(&batch).await;
     let status = response.status().as_u16();
@@ -80,7 +80,7 @@ async fn batch_without_requests_is_accepted() {
     assert_eq!((status, code), (400, -32600));
 }
 
-/// What an entry gets wrong is answered in its place, and the others go on.
+/// A bad entry gets its own error, and the others are processed.
 #[tokio::test]
 async fn bad_entries_fail_alone() {
     let server = Server::start().await;
@@ -108,8 +108,9 @@ async fn bad_entries_fail_alone() {
     assert_eq!(codes(&answers)[5], (json!(4), 0));
 }
 
+/// The batch is answered on a stream, each entry when it is ready.
 #[tokio::test]
-async fn batch_waits_on_a_stream_and_is_cancelled_by_entry() {
+async fn batch_entry_can_be_cancelled() {
     let server = Server::configured(&[("call_budget = \"400ms\"", "call_budget = \"10m\"")], "").await;
     let client = march(&server).await;
     let call = |id| request(id, "tools/call", json!({"name": "work"}));
@@ -157,7 +158,7 @@ async fn batch_is_bounded() {
     assert_eq!(refused(&client, pings(3)).await.0, 400);
 }
 
-/// In a batch one may do no more than in as many messages.
+/// A batch counts against the limits like the same number of messages.
 #[tokio::test]
 async fn each_entry_counts_against_the_limits() {
     let key = data_encoding::HEXLOWER.encode(&Sha256::digest("key-of-ana"));

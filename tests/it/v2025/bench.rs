@@ -1,5 +1,5 @@
-//! What these tests work with: the whole server over a database and a stage of its own, and a client that holds every
-//! message against the official schema.
+//! The test bench: the whole server with its own database and scripted backend, and a client that checks
+//! every message against the official schema.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ use tokio_util::sync::CancellationToken;
 use crate::stage::{Stage, StageAdapter};
 use crate::support::{Events, Front, Generation, knob, postgres, schema};
 
-/// The longest that anything here may take: far more than it does, and an end for a test that hangs.
+/// Timeout for anything in these tests, so that a test that hangs ends.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// `call_budget`, with a little to spare.
+/// `call_budget`, with a margin.
 pub(crate) const BUDGET: Duration = Duration::from_millis(450);
 
-/// What every server here has: quick looks, a short budget, small pages.
+/// The config of every server: short poll intervals, a short call budget, small pages.
 const CONFIG: &str = r#"
 [server]
 listen = "127.0.0.1:0"
@@ -51,14 +51,14 @@ target = {}
 input_schema = { type = "object" }
 "#;
 
-/// A server. Dropped, it is gone. With $TASKBRIDGE_TEST_REPLICAS each test meets so many of them instead, on PostgreSQL
-/// and behind a [`Front`].
+/// A server. Dropping it stops it. With $TASKBRIDGE_TEST_REPLICAS each test uses this many replicas instead,
+/// on PostgreSQL and behind a [`Front`].
 pub(crate) struct Server {
     pub(crate) stage: Stage,
     config: String,
     dir: Arc<TempDir>,
     pub(crate) url: String,
-    /// Where each replica is reached by itself.
+    /// The URL of each replica.
     pub(crate) replicas: Vec<String>,
     _front: Option<Front>,
     stop: CancellationToken,
@@ -67,13 +67,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server whose callers are all one.
+    /// Starts a server with one owner for all callers.
     pub(crate) async fn start() -> Self {
         Self::with("[auth]\nsingle_user = true\n").await
     }
 
-    /// The same, whose plain calls wait so long that a busy machine sees what a job does before they are answered with a
-    /// handle.
+    /// Starts a server for one owner with a longer call budget. Even on a busy machine, plain calls see what
+    /// a job does before they are answered with a handle.
     pub(crate) async fn unhurried() -> Self {
         Self::configured(
             &[("call_budget = \"400ms\"", "call_budget = \"2s\"")],
@@ -82,12 +82,12 @@ impl Server {
         .await
     }
 
-    /// A server with more config: tables that the common one does not have.
+    /// Starts a server with more config: tables that the common config does not have.
     pub(crate) async fn with(more: &str) -> Self {
         Self::configured(&[], more).await
     }
 
-    /// A server whose common config is changed in places.
+    /// Starts a server with replacements in the common config.
     pub(crate) async fn configured(changes: &[(&str, &str)], more: &str) -> Self {
         match knob("TASKBRIDGE_TEST_REPLICAS", 1) {
             1 => Self::replicated(1, "", changes, more).await,
@@ -95,7 +95,7 @@ impl Server {
         }
     }
 
-    /// So many servers on a schema of this database; on SQLite if none is named.
+    /// Starts this many servers on a schema of this database; on SQLite if `database` is empty.
     pub(crate) async fn replicated(
         replicas: usize,
         database: &str,
@@ -119,22 +119,22 @@ impl Server {
         Self::over(Stage::named(&name), config, Arc::new(TempDir::new().unwrap()), replicas).await
     }
 
-    /// Another server process over the same database and engine.
+    /// Starts another server over the same database and engine.
     pub(crate) async fn twin(&self) -> Self {
         Self::over(self.stage.clone(), self.config.clone(), Arc::clone(&self.dir), self.replicas.len()).await
     }
 
-    /// Where it keeps what it keeps.
+    /// Returns its data directory.
     pub(crate) fn folder(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Tells it to stop, and does not wait.
+    /// Stops it without waiting.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Stops it, and starts it again over what it has kept.
+    /// Stops it, and restarts it over the same data.
     pub(crate) async fn restart(mut self) -> Self {
         self.stop.cancel();
         for serving in self.serving.drain(..) {
@@ -166,29 +166,29 @@ impl Server {
         }
     }
 
-    /// A client that can show forms.
+    /// Returns a client that can show forms.
     pub(crate) async fn client(&self) -> Client {
         self.client_with("2025-11-25", json!({"elicitation": {}}), None).await
     }
 
-    /// A client that cannot be asked anything.
+    /// Returns a client that cannot be asked anything.
     pub(crate) async fn deaf_client(&self) -> Client {
         self.client_with("2025-11-25", json!({}), None).await
     }
 
-    /// A client with this API key.
+    /// Returns a client with this API key.
     pub(crate) async fn client_of(&self, key: &str) -> Client {
         self.client_with("2025-11-25", json!({"elicitation": {}}), Some(key)).await
     }
 
-    /// A client of this revision with these capabilities.
+    /// Returns a client of this revision with these capabilities.
     pub(crate) async fn client_with(&self, revision: &str, able: Value, key: Option<&str>) -> Client {
         let client = self.silent_client(revision, able, key).await;
         client.notify("notifications/initialized", json!({})).await;
         client
     }
 
-    /// The same before it says that it is ready.
+    /// Returns a client of this revision that has not sent `notifications/initialized`.
     pub(crate) async fn silent_client(&self, revision: &str, able: Value, key: Option<&str>) -> Client {
         let mut client = Client {
             url: self.url.clone(),
@@ -220,7 +220,7 @@ impl Drop for Server {
     }
 }
 
-/// One server, and where it listens.
+/// Starts one server, and returns its address.
 #[allow(clippy::disallowed_methods, reason = "a test serves beside its own requests")]
 async fn replica(config: &str, dir: &TempDir, stop: CancellationToken) -> (SocketAddr, JoinHandle<()>) {
     let registry = adapters::all().with::<StageAdapter>();
@@ -260,17 +260,17 @@ impl Client {
         }
     }
 
-    /// The id of the session.
+    /// Returns the session id.
     pub(crate) fn session(&self) -> &str {
         &self.session
     }
 
-    /// The same session, at another server process.
+    /// Returns the same session at another server.
     pub(crate) fn at(&self, server: &Server) -> Client {
         self.at_url(&server.url)
     }
 
-    /// The same session, at the server of this address.
+    /// Returns the same session at the server with this URL.
     pub(crate) fn at_url(&self, url: &str) -> Client {
         Client {
             url: url.to_owned(),
@@ -290,18 +290,18 @@ impl Client {
         Exchange::of(request, response).await
     }
 
-    /// Sends a request, and waits for its result. Nothing else may come before it.
+    /// Sends a request and waits for its result. No other message may come before it.
     pub(crate) async fn ask(&self, method: &str, params: Value) -> Result<Value, Failure> {
         self.open(method, params).await.end().await
     }
 
-    /// As [`Client::ask`], for a request that must not fail.
+    /// Sends a request that must succeed. See [`Client::ask`].
     pub(crate) async fn get(&self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, params).await;
         answer.unwrap_or_else(|(code, message)| panic!("{method}: {code} {message}"))
     }
 
-    /// As [`Client::ask`], for a request that must fail.
+    /// Sends a request that must fail. See [`Client::ask`].
     pub(crate) async fn refused(&self, method: &str, params: Value) -> Failure {
         self.ask(method, params).await.expect_err(method)
     }
@@ -312,12 +312,12 @@ impl Client {
         created["task"]["taskId"].as_str().unwrap().to_owned()
     }
 
-    /// `tasks/get`.
+    /// Sends `tasks/get`.
     pub(crate) async fn task(&self, id: &str) -> Value {
         self.get("tasks/get", json!({ "taskId": id })).await
     }
 
-    /// `tasks/result`.
+    /// Sends `tasks/result`.
     pub(crate) async fn result(&self, id: &str) -> Result<Value, Failure> {
         self.ask("tasks/result", json!({ "taskId": id })).await
     }
@@ -327,7 +327,7 @@ impl Client {
         self.poll(id, |task| task["status"] == status).await
     }
 
-    /// Polls until the task says this.
+    /// Polls until the task has this status message.
     pub(crate) async fn until_message(&self, id: &str, message: &str) -> Value {
         self.poll(id, |task| task["statusMessage"] == message).await
     }
@@ -350,12 +350,12 @@ impl Client {
         self.stream(None).await
     }
 
-    /// Takes a stream up again after this event.
+    /// Resumes a stream after this event.
     pub(crate) async fn take_up(&self, last_event: &str) -> Stream {
         self.stream(Some(last_event)).await
     }
 
-    /// The same, whatever comes of it.
+    /// Tries to resume a stream, and returns the response in any case.
     pub(crate) async fn try_to_take_up(&self, last_event: &str) -> Response {
         self.answer_to_get(Some(last_event)).await
     }
@@ -373,37 +373,37 @@ impl Client {
         get.send().await.unwrap()
     }
 
-    /// Answers a request of the server's. Returns the HTTP status.
+    /// Answers a request of the server, and returns the HTTP status.
     pub(crate) async fn reply(&self, question: &Value, result: Value) -> u16 {
         let message = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
         self.post(&message).send().await.unwrap().status().as_u16()
     }
 
-    /// Answers it with an error.
+    /// Answers a request of the server with an error.
     pub(crate) async fn reply_error(&self, question: &Value) -> u16 {
         self.reply_with_error(question, -32603).await
     }
 
-    /// Answers it with an error of this code.
+    /// Answers a request of the server with an error of this code.
     pub(crate) async fn reply_with_error(&self, question: &Value, code: i64) -> u16 {
         let error = json!({"code": code, "message": "the dialog broke"});
         let message = json!({"jsonrpc": "2.0", "id": question["id"], "error": error});
         self.post(&message).send().await.unwrap().status().as_u16()
     }
 
-    /// Ends the session. Returns the HTTP status.
+    /// Ends the session, and returns the HTTP status.
     pub(crate) async fn end(&self) -> u16 {
         let delete = self.with_key(self.http.delete(&self.url)).header("Mcp-Session-Id", &self.session);
         delete.send().await.unwrap().status().as_u16()
     }
 
-    /// Sends a request, and gives the HTTP status of its answer.
+    /// Sends a request, and returns the HTTP status of its response.
     pub(crate) async fn status(&self, method: &str, params: Value) -> u16 {
         let request = json!({"jsonrpc": "2.0", "id": "status", "method": method, "params": params});
         self.post(&request).send().await.unwrap().status().as_u16()
     }
 
-    /// Sends this text as it is.
+    /// Sends this message unchanged.
     pub(crate) async fn send(&self, text: &Value) -> Response {
         self.post(text).send().await.unwrap()
     }
@@ -415,7 +415,7 @@ impl Client {
     }
 }
 
-/// A request and what came of it so far.
+/// A request and the answer so far.
 pub(crate) struct Exchange {
     pub(crate) request: Value,
     answer: Option<Value>,
@@ -432,19 +432,19 @@ impl Exchange {
         Self { request, answer: None, stream: Some(Stream::of(response)) }
     }
 
-    /// The next message before the answer.
+    /// Returns the next message before the answer.
     pub(crate) async fn message(&mut self) -> Value {
         self.stream.as_mut().expect("the answer came at once").message().await
     }
 
-    /// The answer. Nothing else may come before it, and nothing after.
+    /// Returns the answer. No other message may come before or after it.
     pub(crate) async fn end(self) -> Result<Value, Failure> {
         let (messages, answer) = self.all().await;
         assert_eq!(messages, Vec::<Value>::new());
         answer
     }
 
-    /// All messages before the answer, and the answer.
+    /// Returns all messages before the answer, and the answer.
     pub(crate) async fn all(mut self) -> (Vec<Value>, Result<Value, Failure>) {
         let mut messages = Vec::new();
         while self.answer.is_none() {
@@ -483,31 +483,31 @@ impl Stream {
         Self(Events::new(Generation::V2025, response))
     }
 
-    /// The id of the last event.
+    /// Returns the id of the last event.
     pub(crate) fn last(&self) -> String {
         self.0.last_id.clone().unwrap()
     }
 
-    /// The next message; `None` at the end of the stream.
+    /// Returns the next message; `None` at the end of the stream.
     pub(crate) async fn any(&mut self) -> Option<Value> {
         let next = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("nothing comes");
         next.expect("the stream ends in order")
     }
 
-    /// The next message, if one comes within this time.
+    /// Returns the next message, if one comes within this time.
     pub(crate) async fn any_within(&mut self, time: Duration) -> Option<Value> {
         let next = tokio::time::timeout(time, self.0.next()).await.ok()?;
         Some(next.expect("the stream ends in order").expect("the stream ended"))
     }
 
-    /// The next message of the server's own.
+    /// Returns the next message, which must be a request or a notification.
     pub(crate) async fn message(&mut self) -> Value {
         let message = self.any().await.expect("the stream ended");
         assert!(message.get("method").is_some(), "an answer: {message}");
         message
     }
 
-    /// The next message of this method; others are passed over.
+    /// Returns the next message of this method, and skips the others.
     pub(crate) async fn next(&mut self, method: &str) -> Value {
         loop {
             let message = self.message().await;

@@ -1,5 +1,5 @@
-//! Tasks in the other direction: a client that makes a task of its own of what it is asked. The client of these tests
-//! plays the receiver by hand; what it says is held against the schema like what the server says.
+//! Tests for client tasks: a client that creates a task of its own for a request of the server. The tests
+//! play this client by hand, and its messages are checked against the schema like those of the server.
 
 mod receiver;
 
@@ -13,8 +13,9 @@ use receiver::{
     RELATED, Receiver, SELDOM, able, accept, accepted, form, is_about, made, polled, sampling, task,
 };
 
+/// The server polls the client's task and fetches the answer from it.
 #[tokio::test]
-async fn a_question_becomes_a_task_of_the_clients_and_its_answer_is_fetched_there() {
+async fn question_becomes_client_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
@@ -36,8 +37,9 @@ async fn a_question_becomes_a_task_of_the_clients_and_its_answer_is_fetched_ther
     assert_eq!(job.answers().len(), 1);
 }
 
+/// The requested ttl fits into 32 bits, as timers of clients require.
 #[tokio::test]
-async fn a_client_is_not_asked_to_keep_a_task_longer_than_its_timers_can_count() {
+async fn client_task_ttl_is_bounded() {
     let long = "[tools.long]\nbackend = \"stage\"\ntarget = {}\nmax_runtime = \"60d\"\ninput_schema = { type = \"object\" }\n";
     let server = Server::with(long).await;
     let mut user = Receiver::of(&server).await;
@@ -47,7 +49,7 @@ async fn a_client_is_not_asked_to_keep_a_task_longer_than_its_timers_can_count()
 }
 
 #[tokio::test]
-async fn a_client_may_answer_at_once_all_the_same() {
+async fn client_may_answer_without_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
@@ -61,8 +63,9 @@ async fn a_client_may_answer_at_once_all_the_same() {
     user.asks_nothing_before_the_end_of(&id).await;
 }
 
+/// A declined answer reaches the job as a decline, and a cancelled client task as a cancel.
 #[tokio::test]
-async fn a_no_and_a_task_that_was_cancelled_are_what_they_are_to_any_question() {
+async fn client_task_can_decline_or_cancel() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     for (n, status) in [(1, "completed"), (2, "cancelled")] {
@@ -83,7 +86,7 @@ async fn a_no_and_a_task_that_was_cancelled_are_what_they_are_to_any_question() 
 }
 
 #[tokio::test]
-async fn what_is_asked_before_the_start_becomes_a_task_too() {
+async fn start_question_becomes_client_task() {
     let server = Server::with(TOOLS).await;
     let mut user = Receiver::of(&server).await;
     let created = user.client.get("tools/call", json!({"name": "careful", "task": {}})).await;
@@ -96,7 +99,7 @@ async fn what_is_asked_before_the_start_becomes_a_task_too() {
     user.asks_nothing_before_the_end_of(&id).await;
 }
 
-/// Lets a client's task come to nothing twice: by failing, or because the client knows nothing of it.
+/// Makes two client tasks end without a result: they fail, or the client does not know them.
 async fn comes_to_nothing(fails: bool) {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
@@ -117,7 +120,7 @@ async fn comes_to_nothing(fails: bool) {
         assert_eq!(user.client.reply_with_error(&request, -32602).await, 202);
     }
     assert_ne!(asked[0], asked[1]);
-    // This stream asks no third time. The question stays open, and another stream asks.
+    // This stream does not ask a third time. The question stays open, and another stream asks.
     let other = user.client.start("work", json!({"end": {"succeeded": {}}})).await;
     user.asks_nothing_before_the_end_of(&other).await;
     assert_eq!(user.client.task(&id).await["status"], "input_required");
@@ -129,17 +132,18 @@ async fn comes_to_nothing(fails: bool) {
 }
 
 #[tokio::test]
-async fn a_task_that_failed_says_nothing_and_the_question_is_asked_once_more() {
+async fn failed_client_task_repeats_question() {
     comes_to_nothing(true).await;
 }
 
 #[tokio::test]
-async fn what_a_client_made_a_task_of_and_knows_nothing_of_any_more_is_asked_once_more() {
+async fn forgotten_client_task_repeats_question() {
     comes_to_nothing(false).await;
 }
 
+/// The new question has the reason why the answer was not accepted.
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_asked_for_again_as_another_task() {
+async fn invalid_answer_needs_new_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     user.client.start("work", json!({})).await;
@@ -159,8 +163,9 @@ async fn an_answer_that_does_not_fit_is_asked_for_again_as_another_task() {
     assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
 }
 
+/// The user of the model can refuse.
 #[tokio::test]
-async fn a_model_is_asked_by_a_task_and_its_user_may_refuse() {
+async fn sampling_uses_client_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let result = json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "Because."}});
@@ -187,8 +192,9 @@ async fn a_model_is_asked_by_a_task_and_its_user_may_refuse() {
     }
 }
 
+/// The server fetches the result of a client task that is `input_required` at once, and only once.
 #[tokio::test]
-async fn a_task_that_needs_us_is_fetched_at_once_and_answered_when_it_has_ended() {
+async fn blocked_client_task_is_fetched_once() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
@@ -204,15 +210,16 @@ async fn a_task_that_needs_us_is_fetched_at_once_and_answered_when_it_has_ended(
     user.asks_nothing_before_the_end_of(&id).await;
 }
 
+/// Notifications about other tasks have no effect.
 #[tokio::test]
-async fn what_a_client_tells_of_its_task_saves_the_wait() {
+async fn status_notification_replaces_polling() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
     let job = server.stage.job(1).await;
     job.ask("who", "Who?", form());
     user.hold_as(polled("theirs", "working", SELDOM)).await;
-    // What it tells of others changes nothing.
+    // Its notifications about other tasks have no effect.
     user.client.notify("notifications/tasks/status", polled("another", "completed", SELDOM)).await;
     user.client.notify("notifications/tasks/status", json!({"taskId": 5})).await;
     user.client.notify("notifications/tasks/status", polled("theirs", "completed", SELDOM)).await;
@@ -222,15 +229,16 @@ async fn what_a_client_tells_of_its_task_saves_the_wait() {
     user.asks_nothing_before_the_end_of(&id).await;
 }
 
+/// Covers an answer by a model, and a job that continues without an answer.
 #[tokio::test]
-async fn a_question_that_was_answered_elsewhere_has_its_task_cancelled() {
+async fn settled_question_cancels_client_task() {
     let server = Server::with(TOOLS).await;
     let mut user = Receiver::of(&server).await;
     let other = server.client().await;
     let id = user.client.start("modelled", json!({})).await;
     let job = server.stage.job(1).await;
 
-    // By a model.
+    // A model answered.
     job.ask("who", "Who?", form());
     user.hold_as(polled("one", "working", SELDOM)).await;
     let arguments = json!({"task_id": id, "question": "q1", "content": {"name": "bob"}});
@@ -238,13 +246,13 @@ async fn a_question_that_was_answered_elsewhere_has_its_task_cancelled() {
     assert_eq!(job.answered().await, accepted(&json!({"name": "bob"})));
     user.say("tasks/cancel", "one", task("one", "cancelled")).await;
 
-    // By nobody: the job has gone on.
+    // No answer was given: the job has continued.
     job.ask("again", "Who else?", form());
     user.hold_as(polled("two", "working", SELDOM)).await;
     job.show(Observation::new(JobState::Running).with_message("never mind"));
     user.say("tasks/cancel", "two", task("two", "cancelled")).await;
 
-    // By another client of the owner, which is asked when it waits for the task.
+    // Another client of the owner answered, which is asked when it waits for the task.
     job.ask("last", "And who else?", form());
     user.hold_as(polled("three", "working", SELDOM)).await;
     let mut waiting = other.open("tasks/result", json!({ "taskId": id })).await;
@@ -261,8 +269,9 @@ async fn a_question_that_was_answered_elsewhere_has_its_task_cancelled() {
     assert_eq!(job.answers().len(), 2);
 }
 
+/// The cancellation is sent on a stream that opens after the end, and again if the answer to it is lost.
 #[tokio::test]
-async fn a_task_in_vain_is_cancelled_also_on_a_stream_that_opens_when_all_is_over() {
+async fn late_stream_cancels_client_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
@@ -277,7 +286,7 @@ async fn a_task_in_vain_is_cancelled_also_on_a_stream_that_opens_when_all_is_ove
         let mut stream = client.listen().await;
         let request = stream.next("tasks/cancel").await;
         is_about(&request, "tasks/cancel", "theirs");
-        // The first time nobody hears of what the client says.
+        // The first time, the client's answer is lost.
         if attempt == 2 {
             assert_eq!(client.reply(&request, task("theirs", "cancelled")).await, 202);
         }
@@ -287,8 +296,9 @@ async fn a_task_in_vain_is_cancelled_also_on_a_stream_that_opens_when_all_is_ove
     user.asks_nothing_before_the_end_of(&last).await;
 }
 
+/// The client creates its task after the question is withdrawn, and the server cancels it then.
 #[tokio::test]
-async fn a_question_that_is_withdrawn_before_its_task_is_known_is_cancelled_then() {
+async fn withdrawn_question_cancels_later_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     let id = user.client.start("work", json!({})).await;
@@ -297,14 +307,14 @@ async fn a_question_that_is_withdrawn_before_its_task_is_known_is_cancelled_then
     user.client.get("tasks/cancel", json!({ "taskId": id })).await;
     user.asks_nothing_before_the_end_of(&id).await;
     let other = user.client.start("work", json!({"end": {"succeeded": {}}})).await;
-    // Not by notifications/cancelled, which is not for tasks.
+    // The server sends no notifications/cancelled, because that does not apply to tasks.
     user.asks_nothing_before_the_end_of(&other).await;
     user.reply(&question, made(task("theirs", "working"))).await;
     user.say("tasks/cancel", "theirs", task("theirs", "cancelled")).await;
 }
 
 #[tokio::test]
-async fn a_client_whose_tasks_cannot_be_cancelled_is_not_told_to() {
+async fn cancel_requires_client_capability() {
     let server = Server::start().await;
     let mut without = able();
     without["tasks"].as_object_mut().unwrap().remove("cancel");
@@ -318,8 +328,9 @@ async fn a_client_whose_tasks_cannot_be_cancelled_is_not_told_to() {
     user.asks_nothing_before_the_end_of(&last).await;
 }
 
+/// Without a listening stream, the requests about the client's task go out on the waiting stream.
 #[tokio::test]
-async fn without_a_listening_stream_the_waiting_one_goes_on_with_it() {
+async fn waiting_stream_continues_client_task() {
     let server = Server::start().await;
     let client = server.client_with("2025-11-25", able(), None).await;
     let id = client.start("work", json!({})).await;
@@ -352,8 +363,9 @@ async fn without_a_listening_stream_the_waiting_one_goes_on_with_it() {
     assert_eq!(result.unwrap()["isError"], true);
 }
 
+/// The waiting stream asked the question, and another session started the job.
 #[tokio::test]
-async fn what_a_waiting_stream_has_asked_the_listening_one_goes_on_with_whoever_started_the_job() {
+async fn listening_stream_continues_client_task() {
     let server = Server::start().await;
     let id = server.deaf_client().await.start("work", json!({})).await;
     let job = server.stage.job(1).await;
@@ -379,8 +391,9 @@ async fn what_a_waiting_stream_has_asked_the_listening_one_goes_on_with_whoever_
     assert_eq!(result.unwrap()["content"][0]["text"], "hello ana");
 }
 
+/// The client is notified when the visit is complete.
 #[tokio::test]
-async fn a_page_is_visited_by_a_task_and_the_client_hears_when_that_is_over() {
+async fn page_visit_uses_client_task() {
     let server = Server::start().await;
     let mut user = Receiver::of(&server).await;
     user.client.start("work", json!({})).await;
@@ -395,8 +408,9 @@ async fn a_page_is_visited_by_a_task_and_the_client_hears_when_that_is_over() {
     assert_eq!(over["params"]["elicitationId"], question["params"]["elicitationId"]);
 }
 
+/// Only requests that the client declared for tasks, in 2025-11-25, ask for one.
 #[tokio::test]
-async fn what_was_not_declared_is_asked_as_ever() {
+async fn undeclared_kind_uses_no_task() {
     let patient = [("call_budget = \"400ms\"", "call_budget = \"30s\"")];
     let server = Server::configured(&patient, "[auth]\nsingle_user = true\n").await;
     let of = |requests: &Value| json!({"elicitation": {}, "sampling": {}, "roots": {}, "tasks": {"cancel": {}, "requests": requests}});
@@ -419,7 +433,7 @@ async fn what_was_not_declared_is_asked_as_ever() {
             let question = call.message().await;
             assert_eq!(question["params"].get("task").is_some(), as_task, "{question}");
             if !as_task {
-                // Nobody asked for a task, so this is no answer.
+                // The server requested no task, so this is no valid answer.
                 assert_eq!(client.reply(&question, made(task("theirs", "working"))).await, 400);
                 let again = call.message().await;
                 assert_eq!(again["method"], question["method"]);
@@ -429,8 +443,9 @@ async fn what_was_not_declared_is_asked_as_ever() {
     }
 }
 
+/// Each process accepts the client's answers to requests of the other.
 #[tokio::test]
-async fn with_two_processes_each_takes_what_the_other_has_asked() {
+async fn client_task_spans_two_processes() {
     let server = Server::start().await;
     let twin = server.twin().await;
     let mut user = Receiver::of(&server).await;
@@ -450,7 +465,7 @@ async fn with_two_processes_each_takes_what_the_other_has_asked() {
     assert_eq!(job.answered().await, accepted(&json!({"name": "ana"})));
 }
 
-/// A job that asks and says what it was told.
+/// A job that asks and returns the answer.
 const ASKING: &str = r#"
 [reconciler]
 lease = "2s"
@@ -469,7 +484,7 @@ cat "$ask.answer.json"
 ''']
 "#;
 
-/// The next request of the server's on a listening stream.
+/// Returns the next request of the server on a listening stream.
 async fn request(stream: &mut Events) -> Value {
     loop {
         let message = stream.next().await.unwrap().expect("the stream ended");
@@ -479,8 +494,9 @@ async fn request(stream: &mut Events) -> Value {
     }
 }
 
+/// The question is not asked again. The audit log has lines about the client's task.
 #[tokio::test]
-async fn a_server_that_was_killed_goes_on_with_the_task_and_asks_nobody_twice() {
+async fn killed_server_continues_client_task() {
     let TestApp { mut server, place } = TestApp::start(ASKING);
     let client = support::Client::open_able(server.url(), able()).await.unwrap();
     let mut stream = client.listen().await.unwrap();
@@ -496,12 +512,12 @@ async fn a_server_that_was_killed_goes_on_with_the_task_and_asks_nobody_twice() 
 
     let mut server = place.serve();
     let client = client.at(server.url());
-    // The answer to what was asked before is as good as any.
+    // The answer to a request of the killed server is accepted.
     client.tell(&answer(&looked, task("theirs", "working"))).await.unwrap();
     let mut stream = client.listen().await.unwrap();
     for (method, result) in [("tasks/get", task("theirs", "completed")), ("tasks/result", accept("ana"))] {
         let mut asked = request(&mut stream).await;
-        // On a slow machine it looks once more before it has heard the answer.
+        // On a slow machine the server polls once more before it has processed the answer.
         while method == "tasks/result" && asked["method"] == "tasks/get" {
             client.tell(&answer(&asked, task("theirs", "completed"))).await.unwrap();
             asked = request(&mut stream).await;

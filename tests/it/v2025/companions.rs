@@ -1,4 +1,4 @@
-//! The companion tools, which go on from a handle.
+//! Tests for the companion tools, which continue from a handle.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation};
@@ -20,8 +20,9 @@ async fn handle(client: &Client, tool: &str) -> String {
     answer["structuredContent"]["task_id"].as_str().unwrap().to_owned()
 }
 
+/// Until then it returns the status, and reports progress.
 #[tokio::test]
-async fn task_wait_gives_the_result_once_it_is_there() {
+async fn task_wait_returns_result() {
     let server = Server::start().await;
     let client = server.deaf_client().await;
     let id = handle(&client, "work").await;
@@ -55,8 +56,9 @@ async fn task_cancel_stops_a_task_once() {
     assert!(text(&again).contains("already ended (cancelled)"));
 }
 
+/// It answers only questions that the tool leaves to models.
 #[tokio::test]
-async fn task_answer_answers_what_the_tool_leaves_to_models_and_nothing_else() {
+async fn task_answer_requires_tool_permission() {
     let server = Server::with(TOOLS).await;
     let client = server.deaf_client().await;
     let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
@@ -128,8 +130,9 @@ async fn task_list_has_pages() {
     assert!(bad["isError"] == true && text(&bad).starts_with("`cursor`"), "{bad}");
 }
 
+/// It says that earlier output is left out, and can search.
 #[tokio::test]
-async fn task_logs_shows_the_end_and_says_where_it_was_cut() {
+async fn task_logs_shows_bounded_tail() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -151,8 +154,9 @@ async fn task_logs_shows_the_end_and_says_where_it_was_cut() {
     assert_eq!(log(json!({"max_bytes": 5000})).await.len(), 200 + "[earlier output is left out]\n".len());
 }
 
+/// Unknown tasks and invalid arguments are tool results with `isError`, not protocol errors.
 #[tokio::test]
-async fn a_task_that_is_not_there_and_arguments_that_do_not_fit_are_told_to_the_model() {
+async fn companion_errors_reach_model() {
     let server = Server::start().await;
     let client = server.client().await;
     for tool in ["task_wait", "task_cancel", "task_answer", "task_logs"] {
@@ -163,8 +167,9 @@ async fn a_task_that_is_not_there_and_arguments_that_do_not_fit_are_told_to_the_
     }
 }
 
+/// A client without tasks finishes a task, and a client with tasks finishes a handle.
 #[tokio::test]
-async fn another_kind_of_client_can_finish_what_one_started() {
+async fn clients_share_tasks_and_handles() {
     let server = Server::start().await;
     let tasks = server.client().await;
     let plain = server.client_with("2025-03-26", json!({}), None).await;

@@ -1,4 +1,5 @@
-//! `resources/subscribe` and `notifications/resources/updated`: who follows a log hears that it has grown.
+//! Tests for `resources/subscribe` and `notifications/resources/updated`: a subscriber of a log is notified
+//! when it grows.
 
 use std::time::{Duration, Instant};
 
@@ -14,19 +15,20 @@ async fn subscribe(client: &Client, params: &Value) {
     assert_eq!(client.get("resources/subscribe", params.clone()).await, json!({}));
 }
 
-/// Waits until a resource is said to have changed; what else is told is passed over.
+/// Waits until a resource is reported as changed, and skips other notifications.
 async fn updated(stream: &mut Stream) -> Value {
     stream.next("notifications/resources/updated").await["params"].clone()
 }
 
-/// Panics if a resource is said to have changed within a time in which it well could.
+/// Panics if a resource is reported as changed within 1.5 seconds, which is enough time for a notification.
 async fn is_quiet(stream: &mut Stream) {
     let next = tokio::time::timeout(Duration::from_millis(1500), updated(stream)).await;
     assert!(next.is_err(), "{next:?}");
 }
 
+/// At most one notification in a second, and one for the end of the log.
 #[tokio::test]
-async fn who_follows_a_log_hears_that_it_has_grown_and_not_too_often() {
+async fn log_subscriber_gets_limited_updates() {
     let server = Server::start().await;
     let client = server.client().await;
     assert_eq!(client.hello["capabilities"]["resources"]["subscribe"], true);
@@ -51,8 +53,9 @@ async fn who_follows_a_log_hears_that_it_has_grown_and_not_too_often() {
     is_quiet(&mut stream).await;
 }
 
+/// The subscription works at another process and after a restart.
 #[tokio::test]
-async fn another_session_of_the_owner_can_follow_a_log_at_any_process_and_after_a_restart() {
+async fn other_session_can_subscribe_to_log() {
     let server = Server::start().await;
     let (client, follower) = (server.client().await, server.client().await);
     let id = client.start("work", json!({})).await;
@@ -73,7 +76,7 @@ async fn another_session_of_the_owner_can_follow_a_log_at_any_process_and_after_
 }
 
 #[tokio::test]
-async fn who_no_longer_follows_hears_nothing() {
+async fn unsubscribe_stops_updates() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut stream = client.listen().await;
@@ -89,8 +92,9 @@ async fn who_no_longer_follows_hears_nothing() {
     is_quiet(&mut stream).await;
 }
 
+/// A resource of another owner is refused like one that does not exist.
 #[tokio::test]
-async fn what_is_not_there_or_somebody_elses_cannot_be_followed() {
+async fn foreign_resource_cannot_be_subscribed() {
     let keys = r#"
         [auth]
         mode = "api_keys"
@@ -113,8 +117,9 @@ async fn what_is_not_there_or_somebody_elses_cannot_be_followed() {
     assert_eq!(ann.refused("resources/unsubscribe", json!({"uri": 1})).await.0, -32602);
 }
 
+/// A session has at most 100 subscriptions by default.
 #[tokio::test]
-async fn a_session_follows_a_hundred_resources_and_the_logs_of_ended_tasks_make_room() {
+async fn ended_task_frees_log_subscription() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut ids = Vec::new();
@@ -139,8 +144,9 @@ async fn a_session_follows_a_hundred_resources_and_the_logs_of_ended_tasks_make_
     tokio::time::timeout(Duration::from_secs(20), room).await.expect("there never is room");
 }
 
+/// The number applies per session, and the size to each URI.
 #[tokio::test]
-async fn a_session_follows_so_many_resources_and_only_by_addresses_of_a_size() {
+async fn subscriptions_and_uris_are_limited() {
     let limits = "[auth]\nsingle_user = true\n[limits]\nmax_followed_resources = 2\nmax_url_bytes = 300\n";
     let pages = "[resources.pages]\nuri = \"page:{name}\"\ntext = \"{{ name }}\"\n";
     let server = Server::with(&format!("{limits}{pages}")).await;

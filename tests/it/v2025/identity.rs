@@ -1,4 +1,4 @@
-//! Who may see what.
+//! Tests for the visibility of tasks.
 
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -16,8 +16,9 @@ async fn with_keys() -> Server {
     .await
 }
 
+/// Covers tasks, lists, resources and companion tools.
 #[tokio::test]
-async fn a_stranger_finds_nothing_of_a_task() {
+async fn foreign_task_is_not_found() {
     let server = with_keys().await;
     let (ana, bob) = (server.client_of("key-of-ana").await, server.client_of("key-of-bob").await);
     let id = ana.start("work", json!({})).await;
@@ -45,7 +46,7 @@ async fn a_stranger_finds_nothing_of_a_task() {
 }
 
 #[tokio::test]
-async fn a_stranger_cannot_answer_a_question_or_use_a_cursor() {
+async fn foreign_question_and_cursor_are_refused() {
     let server = with_keys().await;
     let (ana, bob) = (server.client_of("key-of-ana").await, server.client_of("key-of-bob").await);
     let mut ids = Vec::new();
@@ -66,7 +67,7 @@ async fn a_stranger_cannot_answer_a_question_or_use_a_cursor() {
 }
 
 #[tokio::test]
-async fn the_same_key_of_different_owners_is_not_the_same() {
+async fn idempotency_keys_are_per_owner() {
     let server = with_keys().await;
     let (ana, bob) = (server.client_of("key-of-ana").await, server.client_of("key-of-bob").await);
     let params = json!({"name": "work", "task": {}, "_meta": {"io.taskbridge/idempotency-key": "k"}});
@@ -74,8 +75,9 @@ async fn the_same_key_of_different_owners_is_not_the_same() {
     assert_ne!(one["task"]["taskId"], two["task"]["taskId"]);
 }
 
+/// Without identity, no list has the task, and an idempotency key belongs to its session.
 #[tokio::test]
-async fn where_callers_cannot_be_told_apart_the_id_is_enough_and_nothing_lists_it() {
+async fn anonymous_task_is_reachable_by_id() {
     let server = Server::with("").await;
     let (one, two) = (server.client().await, server.client().await);
     let id = one.start("work", json!({})).await;

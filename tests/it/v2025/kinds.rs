@@ -1,4 +1,4 @@
-//! Every kind of question: who is asked for what, and what comes of the answers.
+//! Tests for every kind of question: which client is asked, and the effect of its answers.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{Answer, Ask, JobState, Observation};
@@ -30,7 +30,7 @@ async fn able(server: &Server, capabilities: Value) -> Client {
 }
 
 #[tokio::test]
-async fn a_page_is_visited_and_the_client_hears_when_that_is_over() {
+async fn page_visit_completion_is_announced() {
     let server = Server::start().await;
     let client = able(&server, json!({"elicitation": {"form": {}, "url": {}}})).await;
     let id = client.start("work", json!({})).await;
@@ -59,8 +59,9 @@ async fn a_page_is_visited_and_the_client_hears_when_that_is_over() {
     assert_eq!(waiting.end().await.unwrap()["content"][0]["text"], "thanks");
 }
 
+/// The job continues before the client answers, so the question is withdrawn and a late answer has no effect.
 #[tokio::test]
-async fn a_visit_that_the_job_sees_before_the_client_answers_needs_no_answer() {
+async fn observed_visit_needs_no_answer() {
     let server = Server::start().await;
     let client = able(&server, json!({"elicitation": {"url": {}}})).await;
     let id = client.start("work", json!({})).await;
@@ -84,7 +85,7 @@ async fn a_visit_that_the_job_sees_before_the_client_answers_needs_no_answer() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_declined_is_not_visited() {
+async fn declined_page_reaches_job() {
     let server = Server::start().await;
     let client = able(&server, json!({"elicitation": {"url": {}}})).await;
     let id = client.start("work", json!({})).await;
@@ -96,8 +97,9 @@ async fn a_page_that_is_declined_is_not_visited() {
     assert_eq!(job.answered().await, Answer::Decline);
 }
 
+/// An invalid answer is refused, and the request is sent again.
 #[tokio::test]
-async fn a_model_and_roots_are_asked_for_and_told() {
+async fn sampling_and_roots_are_answered() {
     let server = Server::start().await;
     let client = able(&server, json!({"sampling": {}, "roots": {}})).await;
     let result = json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "Because."}});
@@ -131,8 +133,9 @@ async fn a_model_and_roots_are_asked_for_and_told() {
     }
 }
 
+/// An error of the client is no refusal, so the request is sent again.
 #[tokio::test]
-async fn a_user_who_does_not_want_the_model_asked_declines() {
+async fn sampling_refusal_is_decline() {
     let server = Server::start().await;
     let client = able(&server, json!({"sampling": {}})).await;
     let id = client.start("work", json!({})).await;
@@ -146,8 +149,9 @@ async fn a_user_who_does_not_want_the_model_asked_declines() {
     assert_eq!(job.answered().await, Answer::Decline);
 }
 
+/// A client that cannot be asked sees in the status which clients can answer.
 #[tokio::test]
-async fn a_client_is_asked_only_for_what_it_declared_and_told_who_else_can_answer() {
+async fn question_requires_declared_capability() {
     let server = Server::start().await;
     let asks = [
         (Ask::Form(json!({"type": "object", "properties": {}})), "shows forms (elicitation)"),
@@ -192,7 +196,7 @@ async fn a_client_is_asked_only_for_what_it_declared_and_told_who_else_can_answe
         }
     }
     for (client, mut listening) in clients {
-        // What came on the listening streams is status alone: nobody was asked for what they did not declare.
+        // Listening streams carry status notifications only: no client was asked for what it did not declare.
         client.start("work", json!({})).await;
         let last = client.start("work", json!({"end": {"succeeded": {}}})).await;
         loop {
@@ -205,8 +209,9 @@ async fn a_client_is_asked_only_for_what_it_declared_and_told_who_else_can_answe
     }
 }
 
+/// Before 2025-11-25, an elicitation has no mode.
 #[tokio::test]
-async fn before_2025_11_25_an_elicitation_is_a_form() {
+async fn older_revisions_only_get_forms() {
     let server = Server::unhurried().await;
     let form = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     for (n, able_to) in
@@ -232,7 +237,7 @@ async fn before_2025_11_25_an_elicitation_is_a_form() {
 }
 
 #[tokio::test]
-async fn who_answers_wrong_is_told_why() {
+async fn invalid_answer_gets_reason() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;

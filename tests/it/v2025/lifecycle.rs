@@ -1,11 +1,12 @@
-//! `initialize`, and what follows from what was negotiated.
+//! Tests for `initialize`, and for the effects of the negotiation.
 
 use serde_json::json;
 
 use super::bench::Server;
 
+/// A supported revision is used. Any other is answered with the newest one.
 #[tokio::test]
-async fn a_supported_revision_is_spoken_and_any_other_answered_with_the_newest() {
+async fn unknown_revision_gets_newest() {
     let server = Server::start().await;
     for (asked, spoken) in [
         ("2025-11-25", "2025-11-25"),
@@ -23,7 +24,7 @@ async fn a_supported_revision_is_spoken_and_any_other_answered_with_the_newest()
 }
 
 #[tokio::test]
-async fn initialize_declares_what_is_offered_and_says_how_to_use_it() {
+async fn initialize_declares_capabilities_and_instructions() {
     let server = Server::start().await;
     let client = server.client().await;
     let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -45,7 +46,7 @@ async fn initialize_declares_what_is_offered_and_says_how_to_use_it() {
 }
 
 #[tokio::test]
-async fn a_list_is_declared_only_where_callers_can_be_told_apart() {
+async fn task_list_requires_identity() {
     let server = Server::with("").await;
     let client = server.client().await;
     let tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
@@ -54,7 +55,7 @@ async fn a_list_is_declared_only_where_callers_can_be_told_apart() {
 }
 
 #[tokio::test]
-async fn sessions_of_older_revisions_have_no_tasks() {
+async fn older_revisions_have_no_tasks() {
     let server = Server::start().await;
     for revision in ["2025-06-18", "2025-03-26"] {
         let client = server.client_with(revision, json!({}), None).await;

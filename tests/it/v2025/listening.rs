@@ -1,4 +1,5 @@
-//! What a session hears unasked: status, progress, and each message on one stream.
+//! Tests for notifications on listening streams: status, progress, and that each message goes to one stream
+//! only.
 
 use std::time::Duration;
 
@@ -14,14 +15,14 @@ fn with_token(token: Value) -> Value {
     json!({"name": "work", "task": {}, "_meta": {"progressToken": token}})
 }
 
-/// Lets the job say something, and waits until the stream tells it: from then on the stream is known to listen.
+/// Sets a status message and waits until the stream delivers it, which proves that the stream listens.
 async fn heard(stream: &mut Stream, job: &Handle) {
     job.show(Observation::new(JobState::Running).with_message("it runs"));
     while stream.next("notifications/tasks/status").await["params"]["statusMessage"] != "it runs" {}
 }
 
 #[tokio::test]
-async fn status_changes_are_told_with_the_whole_task() {
+async fn status_notification_has_whole_task() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut stream = client.listen().await;
@@ -39,8 +40,9 @@ async fn status_changes_are_told_with_the_whole_task() {
     assert_eq!(told["params"]["statusMessage"], "exit code 1");
 }
 
+/// Progress is reported until the task ends, not only until the call is answered.
 #[tokio::test]
-async fn progress_goes_on_for_the_life_of_the_task_and_only_forward() {
+async fn task_progress_only_increases() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut stream = client.listen().await;
@@ -63,8 +65,9 @@ async fn progress_goes_on_for_the_life_of_the_task_and_only_forward() {
     }
 }
 
+/// Covers a new stream, and a restart of the server.
 #[tokio::test]
-async fn what_was_reported_is_not_reported_again_on_a_new_stream_or_after_a_restart() {
+async fn progress_is_never_repeated() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut stream = client.listen().await;
@@ -86,8 +89,9 @@ async fn what_was_reported_is_not_reported_again_on_a_new_stream_or_after_a_rest
     assert_eq!(stream.message().await["params"]["progress"], 5.0);
 }
 
+/// The progress token of a poll has no effect.
 #[tokio::test]
-async fn without_a_token_there_is_no_progress_and_a_token_of_a_poll_changes_nothing() {
+async fn progress_requires_token_of_call() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut stream = client.listen().await;
@@ -101,8 +105,9 @@ async fn without_a_token_there_is_no_progress_and_a_token_of_a_poll_changes_noth
     assert_eq!(stream.message().await["params"]["status"], "completed");
 }
 
+/// Two tasks with one progress token each report their own progress.
 #[tokio::test]
-async fn two_tasks_with_one_token_do_not_disturb_each_other() {
+async fn shared_token_keeps_progress_apart() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut stream = client.listen().await;
@@ -120,8 +125,9 @@ async fn two_tasks_with_one_token_do_not_disturb_each_other() {
     assert_eq!([of(&first), of(&second)], ids[..]);
 }
 
+/// The older stream is silent until the newer one closes.
 #[tokio::test]
-async fn each_message_goes_out_on_one_stream() {
+async fn newest_stream_gets_each_message() {
     let server = Server::start().await;
     let client = server.client().await;
     client.get("tools/call", with_token(json!("t"))).await;
@@ -129,7 +135,7 @@ async fn each_message_goes_out_on_one_stream() {
     let mut older = client.listen().await;
     heard(&mut older, &job).await;
     let mut newer = client.listen().await;
-    // From some change on it is the newer that tells.
+    // From some change on, the newer stream delivers.
     for n in 0.. {
         job.show(Observation::new(JobState::Running).with_message(format!("change {n}")));
         tokio::select! {
@@ -137,7 +143,7 @@ async fn each_message_goes_out_on_one_stream() {
             _ = older.message() => {}
         }
     }
-    // What the older told before may be on its way still.
+    // Earlier messages of the older stream may still be in transit.
     while !is_silent(&mut older).await {}
     job.progress(1.0, 3.0);
     newer.next("notifications/progress").await;
@@ -149,13 +155,13 @@ async fn each_message_goes_out_on_one_stream() {
     assert_eq!(older.next("notifications/progress").await["params"]["progress"], 2.0);
 }
 
-/// True if nothing comes within the longest time between a change and its message.
+/// Returns true if nothing arrives within the maximum delay between a change and its message.
 async fn is_silent(stream: &mut Stream) -> bool {
     tokio::time::timeout(Duration::from_secs(1), stream.message()).await.is_err()
 }
 
 #[tokio::test]
-async fn other_sessions_hear_nothing() {
+async fn other_sessions_get_no_messages() {
     let server = Server::start().await;
     let (client, other) = (server.client().await, server.client().await);
     let (mut stream, mut others) = (client.listen().await, other.listen().await);
@@ -168,8 +174,9 @@ async fn other_sessions_hear_nothing() {
     assert!(is_silent(&mut olders).await, "a session without tasks is told of none");
 }
 
+/// Another process ends the task.
 #[tokio::test]
-async fn a_task_that_another_process_finishes_is_told_of() {
+async fn remote_task_end_is_announced() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut stream = client.listen().await;

@@ -1,11 +1,12 @@
-//! `logging/setLevel` and `notifications/message`: what a task says, who hears it, and from which level on.
+//! Tests for `logging/setLevel` and `notifications/message`: the log messages of a task, which clients
+//! receive them, and from which level on.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Level, Observation};
 
 use super::bench::{Client, Server, Stream};
 
-/// What a message says, and at which level.
+/// Returns the level and the text of a log message.
 fn said(message: &Value) -> (&str, &str) {
     assert_eq!(message["method"], "notifications/message", "{message}");
     (message["params"]["level"].as_str().unwrap(), message["params"]["data"].as_str().unwrap())
@@ -15,15 +16,16 @@ async fn set_level(client: &Client, level: &str) {
     assert_eq!(client.get("logging/setLevel", json!({ "level": level })).await, json!({}));
 }
 
-/// The next message of a log; what else is told of tasks is passed over.
+/// Returns the next log message, and skips other notifications about tasks.
 async fn heard(stream: &mut Stream) -> (String, String) {
     let message = stream.next("notifications/message").await;
     let (level, text) = said(&message);
     (level.to_owned(), text.to_owned())
 }
 
+/// They come before the answer, and the listening stream has none of them.
 #[tokio::test]
-async fn a_waiting_call_hears_its_job_on_its_own_stream_and_before_its_answer() {
+async fn waiting_call_streams_job_logs() {
     let server = Server::configured(&[("400ms", "1h")], "[auth]\nsingle_user = true").await;
     let client = server.client().await;
     let mut listening = client.listen().await;
@@ -49,8 +51,9 @@ async fn a_waiting_call_hears_its_job_on_its_own_stream_and_before_its_answer() 
     );
 }
 
+/// A session gets messages of its level and above. Each session has its own level.
 #[tokio::test]
-async fn a_session_is_told_what_is_at_its_level_or_above_at_every_process() {
+async fn log_level_applies_at_every_process() {
     let server = Server::start().await;
     let client = server.client().await;
     let other = server.client().await;
@@ -77,7 +80,7 @@ async fn a_session_is_told_what_is_at_its_level_or_above_at_every_process() {
 }
 
 #[tokio::test]
-async fn a_level_outlasts_the_process_and_not_the_session() {
+async fn log_level_survives_restart() {
     let server = Server::start().await;
     let client = server.client().await;
     set_level(&client, "emergency").await;
@@ -92,7 +95,7 @@ async fn a_level_outlasts_the_process_and_not_the_session() {
 }
 
 #[tokio::test]
-async fn a_level_that_there_is_none_of_is_refused_and_changes_nothing() {
+async fn unknown_log_level_is_refused() {
     let server = Server::start().await;
     let client = server.client().await;
     for params in
@@ -104,8 +107,9 @@ async fn a_level_that_there_is_none_of_is_refused_and_changes_nothing() {
     }
 }
 
+/// They go to the newest listening stream. A restart repeats none of them.
 #[tokio::test]
-async fn a_task_is_heard_on_the_listening_stream_and_nothing_twice() {
+async fn task_logs_are_delivered_once() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut stream = client.listen().await;
@@ -122,7 +126,7 @@ async fn a_task_is_heard_on_the_listening_stream_and_nothing_twice() {
     let server = server.restart().await;
     let client = client.at(&server);
     let mut stream = client.listen().await;
-    // What the stream begins with is where the task stands, so that from here on it listens.
+    // A stream begins with the current status of the task. After this message the stream is known to listen.
     job.show(Observation::new(JobState::Running).with_message("it goes on"));
     stream.next("notifications/tasks/status").await;
     job.say(Level::Info, "three");
@@ -131,8 +135,9 @@ async fn a_task_is_heard_on_the_listening_stream_and_nothing_twice() {
     assert_eq!(stream.next("notifications/tasks/status").await["params"]["status"], "completed");
 }
 
+/// After the handle, the next messages go to the listening stream, and none is repeated.
 #[tokio::test]
-async fn a_call_that_was_answered_with_a_handle_goes_on_where_it_stopped() {
+async fn handle_logs_continue_after_call() {
     let server = Server::unhurried().await;
     let client = server.client().await;
     let mut stream = client.listen().await;
@@ -146,8 +151,9 @@ async fn a_call_that_was_answered_with_a_handle_goes_on_where_it_stopped() {
     assert_eq!(heard(&mut stream).await.1, "two");
 }
 
+/// An engine outage is a warning, and a lost job an error, of the logger `taskbridge`.
 #[tokio::test]
-async fn the_bridge_says_when_an_engine_is_in_trouble_and_when_a_task_is_broken() {
+async fn engine_faults_are_log_messages() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut stream = client.listen().await;
@@ -165,7 +171,7 @@ async fn the_bridge_says_when_an_engine_is_in_trouble_and_when_a_task_is_broken(
 }
 
 #[tokio::test]
-async fn older_revisions_hear_their_calls_too() {
+async fn older_revisions_get_log_messages() {
     let server = Server::configured(&[("400ms", "1h")], "[auth]\nsingle_user = true").await;
     for revision in ["2025-06-18", "2025-03-26"] {
         let client = server.client_with(revision, json!({}), None).await;

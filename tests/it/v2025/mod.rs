@@ -1,5 +1,5 @@
-//! 2025-11-25 from outside: the whole server, real HTTP, and every message held against the official schema. The rows
-//! of docs/conformance.md name these tests.
+//! Tests for 2025-11-25 from outside: the whole server, real HTTP, and every message checked against the
+//! official schema. The rows of docs/conformance.md name these tests.
 
 mod audit;
 mod batches;
@@ -22,7 +22,7 @@ mod tasks;
 mod tools;
 mod watching;
 
-/// Tools of every kind, beside `work`.
+/// Tools of every kind, in addition to `work`.
 pub(crate) const TOOLS: &str = r##"
 [auth]
 single_user = true

@@ -1,4 +1,4 @@
-//! What the config offers beside tools: resources, prompts, and the completion of what they take.
+//! Tests for the other offers of the config: resources, prompts, and the completion of their arguments.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ fn message(role: &str, content: Value) -> Value {
 }
 
 #[tokio::test]
-async fn resources_of_the_config_come_first_and_then_those_of_tasks() {
+async fn configured_resources_precede_task_resources() {
     let server = Server::configured(&[("page_size = 3", "page_size = 2")], OFFERS).await;
     let client = server.client().await;
     for _ in 0..3 {
@@ -119,7 +119,7 @@ async fn resources_of_the_config_come_first_and_then_those_of_tasks() {
 }
 
 #[tokio::test]
-async fn strangers_are_listed_the_resources_of_the_config_alone() {
+async fn anonymous_list_has_configured_resources_only() {
     let server = Server::with(&OFFERS.replace("single_user = true", "single_user = false")).await;
     let client = server.client().await;
     client.start("work", json!({})).await;
@@ -150,7 +150,7 @@ async fn resources_of_the_config_are_read() {
 }
 
 #[tokio::test]
-async fn templates_of_the_config_are_listed_before_those_of_tasks() {
+async fn configured_templates_precede_task_templates() {
     let server = Server::with(OFFERS).await;
     let client = server.client().await;
     let first = client.get("resources/templates/list", json!({})).await;
@@ -176,8 +176,9 @@ async fn templates_of_the_config_are_listed_before_those_of_tasks() {
     assert_eq!(client.refused("resources/templates/list", json!({ "cursor": cursor })).await.0, -32602);
 }
 
+/// The description of the tool names the runbook, and the result of a failed task links it.
 #[tokio::test]
-async fn a_runbook_stands_beside_its_tool() {
+async fn failed_task_links_its_runbook() {
     let server = Server::with(OFFERS).await;
     let client = server.client().await;
     let tools = all_tools(&client).await;
@@ -198,7 +199,7 @@ async fn a_runbook_stands_beside_its_tool() {
 }
 
 #[tokio::test]
-async fn prompts_are_listed_in_order_and_paged() {
+async fn prompts_are_sorted_and_paged() {
     let server = Server::configured(&[("page_size = 3", "page_size = 2")], OFFERS).await;
     let client = server.client().await;
     let first = client.get("prompts/list", json!({})).await;
@@ -263,7 +264,7 @@ async fn a_prompt_is_filled_in() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_cannot_be_filled_in_says_why() {
+async fn invalid_prompt_request_names_reason() {
     let server = Server::with(OFFERS).await;
     let client = server.client().await;
     for (params, part) in [
@@ -289,8 +290,9 @@ async fn a_prompt_that_cannot_be_filled_in_says_why() {
     }
 }
 
+/// Completion of the task id also works for the owner only.
 #[tokio::test]
-async fn a_prompt_carries_a_log_for_its_owner_alone() {
+async fn prompt_embeds_log_for_owner_only() {
     let key =
         |key: &str| data_encoding::HEXLOWER.encode(&<sha2::Sha256 as sha2::Digest>::digest(key.as_bytes()));
     let auth = format!(
@@ -349,8 +351,9 @@ async fn what_was_begun_is_completed() {
     }
 }
 
+/// The total number of values is reported too.
 #[tokio::test]
-async fn of_many_values_a_hundred_are_given_and_counted() {
+async fn completion_returns_at_most_hundred() {
     let values: Vec<String> = (0..150).map(|n| format!("\"v{n}\"")).collect();
     let more = format!(
         "[prompts.many]\narguments = [{{ name = \"v\", suggest = [{}] }}]\nmessages = [{{ text = \"{{{{ v }}}}\" }}]\n",
@@ -366,7 +369,7 @@ async fn of_many_values_a_hundred_are_given_and_counted() {
 }
 
 #[tokio::test]
-async fn artifacts_are_completed_from_the_task_that_was_named() {
+async fn artifact_completion_needs_named_task() {
     let server = Server::with(OFFERS).await;
     let client = server.client().await;
     let artifacts = json!([{"name": "a.txt"}, {"name": "b/c.txt"}]);
@@ -379,8 +382,9 @@ async fn artifacts_are_completed_from_the_task_that_was_named() {
     assert_eq!(client.get("completion/complete", params).await["completion"]["values"], json!(["b/c.txt"]));
 }
 
+/// Resources, templates and prompts are the same, without the fields of later revisions.
 #[tokio::test]
-async fn older_revisions_are_offered_the_same_without_what_they_do_not_know() {
+async fn older_revisions_omit_unknown_fields() {
     let server = Server::with(OFFERS).await;
     let client = server.client_with("2025-03-26", json!({}), None).await;
     assert_eq!(client.hello["capabilities"]["completions"], json!({}));

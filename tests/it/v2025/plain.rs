@@ -1,4 +1,4 @@
-//! Plain calls: they wait for as long as a call may, and then answer with a handle.
+//! Tests for plain calls: they wait within the call budget, and then answer with a handle.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation, Output};
@@ -12,7 +12,7 @@ fn plain(arguments: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_job_that_ends_in_time_is_answered_with_its_result() {
+async fn quick_job_returns_result() {
     let server = Server::start().await;
     let client = server.client().await;
     let call = client.open("tools/call", plain(&json!({}))).await;
@@ -23,8 +23,9 @@ async fn a_job_that_ends_in_time_is_answered_with_its_result() {
     assert_eq!(answer["_meta"], meta, "it belongs to no task that the client knows");
 }
 
+/// The handle fits the output schema, and the job continues.
 #[tokio::test]
-async fn a_job_that_takes_longer_is_answered_with_a_handle_and_goes_on() {
+async fn slow_job_returns_handle() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let answer = client.get("tools/call", json!({"name": "typed"})).await;
@@ -42,8 +43,9 @@ async fn a_job_that_takes_longer_is_answered_with_a_handle_and_goes_on() {
     assert_eq!(server.stage.starts(), 1);
 }
 
+/// Progress that the job reports does not wait for the interval, and comes before the answer.
 #[tokio::test]
-async fn what_a_job_says_of_its_progress_is_told_without_waiting_and_before_the_answer() {
+async fn job_progress_is_sent_at_once() {
     let slow = [("progress_every = \"100ms\"", "progress_every = \"1h\""), ("400ms", "1h")];
     let server = Server::configured(&slow, "[auth]\nsingle_user = true").await;
     let client = server.client().await;
@@ -62,8 +64,9 @@ async fn what_a_job_says_of_its_progress_is_told_without_waiting_and_before_the_
     assert_eq!(answer.unwrap()["content"][0]["text"], "done");
 }
 
+/// After the answer, only status notifications of the task follow.
 #[tokio::test]
-async fn progress_is_reported_while_it_waits_always_further_and_not_after_its_answer() {
+async fn progress_increases_until_answer() {
     let server = Server::unhurried().await;
     let client = server.client().await;
     let mut listening = client.listen().await;
@@ -99,21 +102,22 @@ async fn progress_is_reported_while_it_waits_always_further_and_not_after_its_an
 }
 
 #[tokio::test]
-async fn without_a_token_nothing_is_reported() {
+async fn no_token_means_no_progress() {
     let server = Server::start().await;
     let client = server.client().await;
     client.get("tools/call", plain(&json!({}))).await;
 }
 
+/// A call with equal arguments gets the task of a call whose client went away without an answer.
 #[tokio::test]
-async fn an_equal_call_takes_over_a_task_that_nobody_was_told_of() {
+async fn equal_call_adopts_abandoned_task() {
     let server = Server::start().await;
     let client = server.client().await;
     let call = client.open("tools/call", plain(&json!({"a": 1, "b": 2}))).await;
     let job = server.stage.job(1).await;
     client.notify("notifications/cancelled", json!({"requestId": call.request["id"]})).await;
     drop(call);
-    // At the latest when its budget is over, the first call counts as gone.
+    // The first call counts as abandoned when its budget is over, at the latest.
     tokio::time::sleep(BUDGET).await;
     let again = client.open("tools/call", plain(&json!({"b": 2, "a": 1}))).await;
     assert_eq!(server.stage.starts(), 1);
@@ -129,7 +133,7 @@ async fn an_equal_call_takes_over_a_task_that_nobody_was_told_of() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_answered_is_not_taken_over() {
+async fn answered_call_is_not_adopted() {
     let server = Server::start().await;
     let client = server.client().await;
     client.get("tools/call", plain(&json!({}))).await;
@@ -138,7 +142,7 @@ async fn a_call_that_was_answered_is_not_taken_over() {
 }
 
 #[tokio::test]
-async fn a_call_that_goes_away_stops_its_job_where_the_tool_says_so() {
+async fn abandoned_call_stops_job_if_configured() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let call = client.open("tools/call", json!({"name": "abandoned"})).await;
@@ -160,7 +164,7 @@ async fn a_call_that_goes_away_stops_its_job_where_the_tool_says_so() {
 }
 
 #[tokio::test]
-async fn a_broken_call_is_taken_up_again_within_its_budget() {
+async fn broken_call_resumes_within_budget() {
     let server = Server::configured(&[("400ms", "1h")], "[auth]\nsingle_user = true").await;
     let client = server.client().await;
     let mut params = plain(&json!({}));
@@ -181,8 +185,9 @@ async fn a_broken_call_is_taken_up_again_within_its_budget() {
     assert_eq!(read(&request, answer).unwrap()["content"][0]["text"], "still heard");
 }
 
+/// Covers tasks and plain calls, also after the end. The same key with other arguments is refused.
 #[tokio::test]
-async fn the_same_key_gives_the_same_task() {
+async fn repeated_key_returns_same_task() {
     let server = Server::start().await;
     let client = server.client().await;
     let keyed = |arguments: Value, task: bool| {
@@ -211,13 +216,14 @@ async fn the_same_key_gives_the_same_task() {
     assert_eq!(server.stage.starts(), 1);
 }
 
-/// A server whose plain calls wait for longer than any test.
+/// Starts a server whose plain calls wait longer than any test runs.
 async fn patient() -> Server {
     Server::configured(&[("call_budget = \"400ms\"", "call_budget = \"60s\"")], TOOLS).await
 }
 
+/// Another call or task with the same key keeps the job running.
 #[tokio::test]
-async fn a_call_that_goes_away_leaves_a_job_that_somebody_else_holds() {
+async fn abandoned_call_leaves_shared_job() {
     for as_task in [false, true] {
         let server = patient().await;
         let client = server.client().await;
@@ -235,7 +241,7 @@ async fn a_call_that_goes_away_leaves_a_job_that_somebody_else_holds() {
         };
         client.notify("notifications/cancelled", json!({"requestId": first.request["id"]})).await;
         drop(first);
-        // What the first call left is noted before the server has stopped.
+        // The server records that the first call was abandoned before it has stopped.
         let id = match &second {
             Ok(_) => {
                 client.get("tasks/list", json!({})).await["tasks"][0]["taskId"].as_str().unwrap().to_owned()
@@ -252,8 +258,9 @@ async fn a_call_that_goes_away_leaves_a_job_that_somebody_else_holds() {
     }
 }
 
+/// The job of an open call continues, and the call is answered after the restart.
 #[tokio::test]
-async fn a_server_that_stops_stops_no_job_of_a_call_in_hand() {
+async fn shutdown_keeps_jobs_of_calls() {
     let server = patient().await;
     let client = server.client().await;
     let params = json!({"name": "abandoned", "_meta": {"progressToken": 1}});
@@ -270,8 +277,9 @@ async fn a_server_that_stops_stops_no_job_of_a_call_in_hand() {
     assert_eq!(answer["content"][0]["text"], "heard after the restart");
 }
 
+/// Progress on the new stream only increases.
 #[tokio::test]
-async fn a_stream_that_is_taken_up_ends_the_one_before_and_reports_only_further() {
+async fn resumed_stream_replaces_old_one() {
     let server = patient().await;
     let client = server.client().await;
     let mut params = json!({"name": "abandoned"});

@@ -1,4 +1,4 @@
-//! Questions, and who carries them.
+//! Tests for questions, and for the streams that carry them.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::Answer;
@@ -20,8 +20,9 @@ fn accepted(name: &str) -> Answer {
     Answer::Accept(json!({ "name": name }).as_object().unwrap().clone())
 }
 
+/// The task continues before the answer is acknowledged, and a late answer has no effect.
 #[tokio::test]
-async fn a_question_goes_out_on_the_stream_that_waits_and_the_answer_moves_the_task_on() {
+async fn waiting_stream_asks_question() {
     let server = Server::start().await;
     let client = server.client().await;
     let mut listening = client.listen().await;
@@ -48,15 +49,16 @@ async fn a_question_goes_out_on_the_stream_that_waits_and_the_answer_moves_the_t
     assert_eq!(waiting.end().await.unwrap()["content"][0]["text"], "hello ana");
 }
 
+/// The question waits until a stream opens.
 #[tokio::test]
-async fn without_a_waiting_stream_the_listening_one_carries_it() {
+async fn listening_stream_asks_question() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
     let job = server.stage.job(1).await;
     job.ask("who", "Who?", form());
     client.until(&id, "input_required").await;
-    // It waits for as long as no stream is open, and goes out on the first that opens.
+    // The question waits while no stream is open, and goes out on the first that opens.
     let mut listening = client.listen().await;
     let question = listening.next("elicitation/create").await;
     assert_eq!(question["params"]["_meta"], json!({RELATED: {"taskId": id}}));
@@ -64,8 +66,9 @@ async fn without_a_waiting_stream_the_listening_one_carries_it() {
     assert_eq!(job.answered().await, Answer::Decline);
 }
 
+/// The new message has the reason. One stream asks at most three times, and the first message stays valid.
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_asked_for_again_in_a_new_message() {
+async fn invalid_answer_repeats_question() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -90,7 +93,7 @@ async fn an_answer_that_does_not_fit_is_asked_for_again_in_a_new_message() {
     let third = waiting.message().await;
     assert_eq!(client.reply(&third, json!({"action": "perhaps"})).await, 400);
     assert_eq!(client.task(&id).await["status"], "input_required");
-    // Three times is enough for one stream; the answer to any of its messages still counts.
+    // One stream asks at most three times; the answer to any of its messages still counts.
     assert_eq!(client.reply(&first, accept("ana")).await, 202);
     assert_eq!(job.answered().await, accepted("ana"));
     job.succeed("hello ana");
@@ -98,7 +101,7 @@ async fn an_answer_that_does_not_fit_is_asked_for_again_in_a_new_message() {
 }
 
 #[tokio::test]
-async fn a_question_whose_stream_broke_is_asked_on_the_next() {
+async fn broken_stream_moves_question() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -114,8 +117,9 @@ async fn a_question_whose_stream_broke_is_asked_on_the_next() {
     assert_eq!(job.answered().await, accepted("ana"));
 }
 
+/// Two processes have a waiting stream, and one of them asks. Either accepts the answer.
 #[tokio::test]
-async fn one_question_is_on_one_stream_also_with_two_processes() {
+async fn question_is_asked_by_one_process() {
     let server = Server::start().await;
     let twin = server.twin().await;
     let client = server.client().await;
@@ -130,7 +134,7 @@ async fn one_question_is_on_one_stream_also_with_two_processes() {
         question = one.message() => (question, two),
         question = two.message() => (question, one),
     };
-    // The answer may come back to either.
+    // Either process accepts the answer.
     assert_eq!(other.reply(&question, accept("ana")).await, 202);
     assert_eq!(job.answered().await, accepted("ana"));
     job.succeed("hello");
@@ -140,7 +144,7 @@ async fn one_question_is_on_one_stream_also_with_two_processes() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_needs_any_more_is_withdrawn() {
+async fn cancelled_task_withdraws_question() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -157,7 +161,7 @@ async fn a_question_that_nobody_needs_any_more_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn responses_to_nothing_that_was_asked_are_refused() {
+async fn unexpected_response_is_refused() {
     let server = Server::start().await;
     let client = server.client().await;
     for id in [json!(1), json!("x"), json!("")] {
@@ -165,8 +169,9 @@ async fn responses_to_nothing_that_was_asked_are_refused() {
     }
 }
 
+/// If the user declines, nothing starts.
 #[tokio::test]
-async fn a_tool_that_asks_before_it_starts_starts_when_its_user_agrees() {
+async fn start_waits_for_consent() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let created = client.get("tools/call", json!({"name": "careful", "task": {}})).await;
@@ -190,8 +195,9 @@ async fn a_tool_that_asks_before_it_starts_starts_when_its_user_agrees() {
     assert_eq!(server.stage.starts(), 1);
 }
 
+/// A client that cannot be asked is refused, and nothing starts.
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_refused_before_anything_starts() {
+async fn consent_requires_elicitation_capability() {
     let server = Server::with(TOOLS).await;
     for able in [json!({}), json!({"elicitation": {"url": {}}})] {
         let client = server.client_with("2025-11-25", able, None).await;
@@ -205,8 +211,9 @@ async fn a_client_that_cannot_be_asked_is_refused_before_anything_starts() {
     assert_eq!(answer["isError"], true, "that revision has no such thing");
 }
 
+/// A client that cannot be asked sees who can answer, and another client of the owner is asked.
 #[tokio::test]
-async fn a_client_that_cannot_be_asked_is_not_asked_and_another_of_the_owner_is() {
+async fn another_client_answers_question() {
     let server = Server::start().await;
     let (deaf, client) = (server.deaf_client().await, server.client().await);
     let id = deaf.start("work", json!({})).await;
@@ -226,8 +233,9 @@ async fn a_client_that_cannot_be_asked_is_not_asked_and_another_of_the_owner_is(
     assert_eq!(waiting.end().await.unwrap()["content"][0]["text"], "hello");
 }
 
+/// The question stays open after the handle, and is not asked a second time.
 #[tokio::test]
-async fn a_question_of_a_plain_call_is_asked_on_its_stream_and_can_be_answered_after_it() {
+async fn plain_call_asks_on_its_stream() {
     let server = Server::unhurried().await;
     let client = server.client().await;
     let mut listening = client.listen().await;
@@ -245,8 +253,9 @@ async fn a_question_of_a_plain_call_is_asked_on_its_stream_and_can_be_answered_a
     assert_eq!(job.answered().await, accepted("ana"));
 }
 
+/// The job is cancelled, and receives no answer.
 #[tokio::test]
-async fn a_refusal_ends_the_task_where_its_tool_says_so() {
+async fn refusal_ends_task_if_configured() {
     let server = Server::with(
         r#"
 [tools.fails]
@@ -280,7 +289,7 @@ input_schema = { type = "object" }
 }
 
 #[tokio::test]
-async fn what_a_form_was_left_without_is_filled_in() {
+async fn missing_fields_get_defaults() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -300,8 +309,9 @@ async fn what_a_form_was_left_without_is_filled_in() {
     assert_eq!(job.answered().await, Answer::Accept(content.as_object().unwrap().clone()));
 }
 
+/// A form that asks for a secret is not sent, and the job is cancelled.
 #[tokio::test]
-async fn a_secret_is_never_asked_for_in_a_form() {
+async fn form_with_secret_fails_task() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -321,7 +331,7 @@ async fn a_secret_is_never_asked_for_in_a_form() {
     job.cancelled().await;
 }
 
-/// A client that was restarted has a new session, and knows the task by its id.
+/// A restarted client has a new session, and knows the task by its id.
 #[tokio::test]
 async fn polling_session_is_asked_while_listening() {
     let server = Server::start().await;
@@ -356,7 +366,7 @@ async fn polled_question_is_on_one_stream() {
     let server = Server::start().await;
     let id = server.client().await.start("work", json!({})).await;
     let job = server.stage.job(1).await;
-    // One polls and cannot be asked, one can be asked and does not poll.
+    // One client polls and cannot be asked; the other can be asked and does not poll.
     let (deaf, idle) = (server.deaf_client().await, server.client().await);
     let (mut unable, mut unpolled) = (deaf.listen().await, idle.listen().await);
     let (one, two) = (server.client().await, server.client().await);
@@ -376,7 +386,7 @@ async fn polled_question_is_on_one_stream() {
         assert_eq!(told["method"], "notifications/tasks/status", "{told}");
         assert_eq!(told["params"]["taskId"], last.as_str());
     }
-    // A message whose stream broke was perhaps never seen.
+    // The client may never have seen a message whose stream broke.
     drop(asked);
     let question = silent.next("elicitation/create").await;
     assert_eq!(other.reply(&question, accept("ana")).await, 202);

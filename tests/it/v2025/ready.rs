@@ -1,4 +1,4 @@
-//! A client is asked nothing before it says that it is ready (`notifications/initialized`).
+//! Tests that a client is asked nothing before it sends `notifications/initialized`.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::Answer;
@@ -27,10 +27,10 @@ async fn nothing_is_asked_before_initialized() {
         (client.open("tasks/result", json!({ "taskId": id })).await, client.listen().await);
     job.ask("who", "Who?", form());
     client.until(&id, "input_required").await;
-    // A stream sends the status after it has handled the questions, so that none has gone out before.
+    // A stream sends the status after it has handled the questions, so this proves that none was sent before.
     let told = listening.message().await;
     assert_eq!(told["params"]["status"], "input_required");
-    // Another session, which is ready, is asked, and gives way to the first one by going away.
+    // Another session, which is ready, is asked. Then it disconnects, so that the first one can be asked.
     let other = server.client().await;
     let mut theirs = other.open("tasks/result", json!({ "taskId": id })).await;
     assert_eq!(theirs.message().await["method"], "elicitation/create");
@@ -56,7 +56,7 @@ async fn listening_stream_asks_once_initialized() {
     assert_eq!(listening.message().await["method"], "elicitation/create");
 }
 
-/// Its client will not say it twice.
+/// Its client will not send the notification again.
 #[tokio::test]
 async fn restart_counts_sessions_as_ready() {
     let server = Server::start().await;

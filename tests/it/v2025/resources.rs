@@ -1,4 +1,4 @@
-//! Logs and artifacts as resources.
+//! Tests for logs and artifacts as resources.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation};
@@ -11,8 +11,9 @@ async fn read(client: &Client, uri: &str) -> Value {
     read["contents"][0].clone()
 }
 
+/// Covers artifacts and the log. A long log is cut at its beginning.
 #[tokio::test]
-async fn what_a_task_left_is_listed_and_read() {
+async fn task_files_are_listed_and_read() {
     let server = Server::start().await;
     let client = server.client().await;
     let artifacts = json!([{"name": "a.txt", "mime_type": "text/plain"}, {"name": "b c/d.bin"}]);
@@ -70,7 +71,7 @@ async fn templates_say_how_addresses_are_made() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_or_too_large_is_said_so() {
+async fn missing_or_large_resource_is_refused() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;

@@ -1,4 +1,4 @@
-//! What a call is answered with: the same, called plainly and as a task.
+//! Tests for the results of calls: the same for a plain call and for a task.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation, Output};
@@ -6,7 +6,8 @@ use taskbridge_sdk::{JobState, Observation, Output};
 use super::TOOLS;
 use super::bench::{Client, Failure, Server};
 
-/// The answer to a plain call and to the same call as a task, which must not differ but for the metadata.
+/// Returns the answer to a plain call, after a check that the same call as a task differs only in the
+/// metadata.
 async fn both(client: &Client, tool: &str, arguments: Value) -> Result<Value, Failure> {
     let plain = client.ask("tools/call", json!({"name": tool, "arguments": arguments})).await;
     let id = client.start(tool, arguments).await;
@@ -17,7 +18,7 @@ async fn both(client: &Client, tool: &str, arguments: Value) -> Result<Value, Fa
         assert_eq!(marked.as_ref(), plain.as_ref().unwrap()["_meta"].get("io.taskbridge/untrusted"));
         assert_eq!(meta, json!({"io.modelcontextprotocol/related-task": {"taskId": id}}));
     }
-    // The addresses of a task's log and files are its own.
+    // The URIs of a task's log and files differ for each task.
     let neutral = |answer: &Result<Value, Failure>| match answer {
         Ok(result) => {
             let content = result["content"].as_array().unwrap();
@@ -35,7 +36,7 @@ fn succeeded(output: Value) -> Value {
 }
 
 #[tokio::test]
-async fn content_goes_through_as_the_job_gave_it() {
+async fn job_content_is_unchanged() {
     let server = Server::start().await;
     let client = server.client().await;
     let content = json!([
@@ -53,8 +54,9 @@ async fn content_goes_through_as_the_job_gave_it() {
     assert_eq!(answer.get("structuredContent"), None);
 }
 
+/// Other values are wrapped in an object. Text of the job replaces the generated text.
 #[tokio::test]
-async fn data_goes_out_as_an_object_and_as_text() {
+async fn data_is_object_and_text() {
     let server = Server::start().await;
     let client = server.client().await;
     let answer = both(&client, "work", succeeded(json!({"structured": {"a": 1}}))).await.unwrap();
@@ -69,8 +71,9 @@ async fn data_goes_out_as_an_object_and_as_text() {
     assert_eq!(answer["content"][0]["text"], "all went well", "an answer is never empty");
 }
 
+/// The status message has the reason.
 #[tokio::test]
-async fn a_job_that_failed_is_a_result_and_its_status_says_why() {
+async fn failed_job_is_error_result() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let output =
@@ -87,8 +90,9 @@ async fn a_job_that_failed_is_a_result_and_its_status_says_why() {
     assert_eq!(client.until(&id, "failed").await["statusMessage"], "exit code 3");
 }
 
+/// A result that violates the output schema is an error result with the reason.
 #[tokio::test]
-async fn a_result_that_does_not_fit_its_schema_says_so() {
+async fn invalid_result_is_reported() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let answer = both(&client, "typed", succeeded(json!({"structured": {"answer": 42}}))).await.unwrap();
@@ -99,8 +103,9 @@ async fn a_result_that_does_not_fit_its_schema_says_so() {
     assert!(text.contains("answer") && text.contains("integer"), "{text}");
 }
 
+/// Applies to plain calls and to tasks.
 #[tokio::test]
-async fn a_job_that_is_gone_is_a_protocol_error_on_both_ways() {
+async fn lost_job_is_protocol_error() {
     let server = Server::start().await;
     let client = server.client().await;
     let (code, message) = both(&client, "work", json!({"end": "gone"})).await.unwrap_err();
@@ -112,7 +117,7 @@ async fn a_job_that_is_gone_is_a_protocol_error_on_both_ways() {
 }
 
 #[tokio::test]
-async fn a_job_that_the_engine_refuses_is_a_result() {
+async fn refused_job_is_error_result() {
     let server = Server::start().await;
     let client = server.client().await;
     let answer = both(&client, "work", json!({"end": "no such state"})).await.unwrap();
@@ -121,7 +126,7 @@ async fn a_job_that_the_engine_refuses_is_a_result() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_cancelled_in_the_engine_says_so() {
+async fn engine_cancellation_is_error_result() {
     let server = Server::start().await;
     let client = server.client().await;
     let output = json!({"content": [{"type": "text", "text": "stopped at 7"}]});
@@ -147,7 +152,7 @@ async fn artifacts_and_the_log_are_links() {
 }
 
 #[tokio::test]
-async fn the_oldest_revision_gets_neither_links_nor_data() {
+async fn oldest_revision_gets_text_only() {
     let server = Server::start().await;
     let client = server.client_with("2025-03-26", json!({}), None).await;
     let arguments = succeeded(json!({"structured": {"a": 1}}));
@@ -158,8 +163,9 @@ async fn the_oldest_revision_gets_neither_links_nor_data() {
     assert!(content[1]["text"].as_str().unwrap().starts_with("log: taskbridge://"));
 }
 
+/// Applies to plain calls and to tasks.
 #[tokio::test]
-async fn either_way_of_calling_runs_one_job() {
+async fn each_call_runs_one_job() {
     let server = Server::start().await;
     let client = server.client().await;
     both(&client, "work", succeeded(json!({}))).await.unwrap();

@@ -1,4 +1,4 @@
-//! Tasks: how they begin, are polled, listed, waited for and cancelled.
+//! Tests for tasks: how they begin, are polled, listed, waited for and cancelled.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,14 @@ fn ended() -> Value {
     json!({"end": {"succeeded": {"content": [{"type": "text", "text": "done"}]}}})
 }
 
-/// Milliseconds since the epoch of a time on the wire.
+/// Returns a time of the wire format in milliseconds since the epoch.
 fn millis(time: &Value) -> i64 {
     time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond()
 }
 
+/// It is answered at once, also if the job has already ended, and the task can be read at once.
 #[tokio::test]
-async fn a_call_as_a_task_is_answered_at_once_with_a_working_task() {
+async fn task_call_returns_working_task() {
     let server = Server::start().await;
     let client = server.client().await;
     for arguments in [json!({}), ended()] {
@@ -59,7 +60,7 @@ async fn task_ids_are_never_the_same() {
 }
 
 #[tokio::test]
-async fn the_ttl_is_a_whole_number_within_bounds_and_ends_the_task() {
+async fn ttl_is_bounded_and_expires_task() {
     let server = Server::with(
         r#"
         [auth]
@@ -127,7 +128,7 @@ async fn created_task_has_requested_ttl() {
     assert_eq!(created["task"]["ttl"], 60_000, "as requested");
 }
 
-/// The expiry moves while the job runs, and what was announced last holds after the end.
+/// The expiry moves while the job runs, and the last announced expiry applies after the end.
 #[tokio::test]
 async fn running_task_extends_its_ttl() {
     let server = Server::with(
@@ -165,7 +166,7 @@ async fn running_task_extends_its_ttl() {
 }
 
 #[tokio::test]
-async fn polling_tells_what_moves() {
+async fn poll_returns_latest_status() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -186,7 +187,7 @@ async fn polling_tells_what_moves() {
 }
 
 #[tokio::test]
-async fn the_parameter_decides_whatever_the_metadata_says() {
+async fn task_id_parameter_overrides_metadata() {
     let server = Server::start().await;
     let client = server.client().await;
     let (one, two) = (client.start("work", ended()).await, client.start("work", json!({})).await);
@@ -200,8 +201,9 @@ async fn the_parameter_decides_whatever_the_metadata_says() {
     assert_eq!(message, "Cannot cancel task: already in terminal status 'completed'");
 }
 
+/// Other requests are answered while it waits.
 #[tokio::test]
-async fn a_result_is_waited_for_and_can_be_had_again() {
+async fn result_waits_and_can_be_repeated() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -217,8 +219,9 @@ async fn a_result_is_waited_for_and_can_be_had_again() {
     assert_eq!(client.result(&id).await.unwrap(), result);
 }
 
+/// The open question is asked again on the resumed stream.
 #[tokio::test]
-async fn a_broken_wait_is_taken_up_again_and_yields_its_answer() {
+async fn broken_wait_resumes_after_restart() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -244,7 +247,7 @@ async fn a_broken_wait_is_taken_up_again_and_yields_its_answer() {
 }
 
 #[tokio::test]
-async fn a_cancelled_wait_ends_without_an_answer_and_leaves_the_task() {
+async fn cancelled_wait_leaves_task_running() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -254,8 +257,9 @@ async fn a_cancelled_wait_ends_without_an_answer_and_leaves_the_task() {
     assert_eq!(client.task(&id).await["status"], "working");
 }
 
+/// A result that the job reports later has no effect.
 #[tokio::test]
-async fn cancelling_settles_the_task_and_stops_the_job() {
+async fn cancel_ends_task_and_job() {
     let server = Server::start().await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;
@@ -280,7 +284,7 @@ async fn cancelling_settles_the_task_and_stops_the_job() {
 }
 
 #[tokio::test]
-async fn a_task_that_has_ended_cannot_be_cancelled() {
+async fn ended_task_cannot_be_cancelled() {
     let server = Server::start().await;
     let client = server.client().await;
     let failed = json!({"end": {"failed": {}}, "message": "boom"});
@@ -293,8 +297,9 @@ async fn a_task_that_has_ended_cannot_be_cancelled() {
     }
 }
 
+/// Pages stay consistent while tasks are added.
 #[tokio::test]
-async fn the_list_has_what_can_be_got_newest_first_and_stands_while_tasks_are_added() {
+async fn task_list_is_stable_newest_first() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let mut started = Vec::new();
@@ -328,8 +333,9 @@ async fn the_list_has_what_can_be_got_newest_first_and_stands_while_tasks_are_ad
     assert_eq!(sizes, [3, 3, 1]);
 }
 
+/// Every method gives the same error for an unknown id, and for an id of a wrong type.
 #[tokio::test]
-async fn unknown_and_wrong_task_ids_are_refused_alike() {
+async fn bad_task_id_is_refused() {
     let server = Server::start().await;
     let client = server.client().await;
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
@@ -348,7 +354,7 @@ async fn unknown_and_wrong_task_ids_are_refused_alike() {
 }
 
 #[tokio::test]
-async fn tasks_survive_a_restart_with_their_results() {
+async fn tasks_survive_restart() {
     let server = Server::start().await;
     let client = server.client().await;
     let (done, open) = (client.start("work", ended()).await, client.start("work", json!({})).await);

@@ -1,4 +1,4 @@
-//! `tools/list`, and which calls of `tools/call` are accepted.
+//! Tests for `tools/list`, and for which `tools/call` requests are accepted.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(super) fn named<'a>(tools: &'a [Value], name: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn the_list_is_paged_and_its_order_stands() {
+async fn tool_list_order_is_stable() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let tools = all_tools(&client).await;
@@ -53,8 +53,9 @@ async fn the_list_is_paged_and_its_order_stands() {
 }
 
 /// Many clients read the first page only, and a handle names `task_wait`.
+/// The companion tools come first.
 #[tokio::test]
-async fn first_page_has_companions_and_200_tools() {
+async fn first_page_has_200_tools() {
     let tool = |n| format!("[tools.t{n:03}]\nbackend = \"stage\"\ntarget = {{}}\n");
     let tools: String = (0..200).map(tool).collect();
     let server = Server::configured(&[("page_size = 3\n", "")], &tools).await;
@@ -65,8 +66,9 @@ async fn first_page_has_companions_and_200_tools() {
     assert_eq!(page.get("nextCursor"), None);
 }
 
+/// A changed, malformed or foreign cursor is refused.
 #[tokio::test]
-async fn a_cursor_is_good_for_its_own_list_and_unchanged() {
+async fn cursor_is_bound_to_its_list() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     for _ in 0..4 {
@@ -89,7 +91,7 @@ async fn a_cursor_is_good_for_its_own_list_and_unchanged() {
 }
 
 #[tokio::test]
-async fn each_tool_says_whether_it_can_run_as_a_task() {
+async fn tool_declares_task_support() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let tools = all_tools(&client).await;
@@ -104,8 +106,9 @@ async fn each_tool_says_whether_it_can_run_as_a_task() {
     assert_eq!(never["inputSchema"]["properties"]["size"]["minimum"], 1);
 }
 
+/// Only tools that may answer with a handle allow it.
 #[tokio::test]
-async fn a_tool_that_may_answer_with_a_handle_says_so_in_its_output_schema() {
+async fn output_schema_allows_handle() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let tools = all_tools(&client).await;
@@ -119,7 +122,7 @@ async fn a_tool_that_may_answer_with_a_handle_says_so_in_its_output_schema() {
 }
 
 #[tokio::test]
-async fn older_revisions_are_not_shown_what_they_do_not_know() {
+async fn older_revisions_omit_tool_fields() {
     let server = Server::with(TOOLS).await;
     let june = server.client_with("2025-06-18", json!({}), None).await;
     let tools = all_tools(&june).await;
@@ -130,8 +133,9 @@ async fn older_revisions_are_not_shown_what_they_do_not_know() {
     assert!(tools.iter().all(|tool| tool.get("outputSchema").is_none()));
 }
 
+/// Nothing starts.
 #[tokio::test]
-async fn a_tool_is_called_only_in_the_ways_that_it_supports() {
+async fn unsupported_task_mode_is_refused() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     for (name, way) in [("never", "without `params.task`"), ("task_wait", "without `params.task`")] {
@@ -149,8 +153,9 @@ async fn a_tool_is_called_only_in_the_ways_that_it_supports() {
     assert_eq!(server.stage.starts(), 0);
 }
 
+/// Nothing starts.
 #[tokio::test]
-async fn what_does_not_fit_is_named_and_nothing_starts() {
+async fn invalid_call_is_refused_with_reason() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     for (params, named) in [
@@ -175,8 +180,9 @@ async fn what_does_not_fit_is_named_and_nothing_starts() {
     assert_eq!(server.stage.starts(), 0);
 }
 
+/// They are a tool result with `isError`, so that the model can correct them.
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_told_to_the_model() {
+async fn invalid_arguments_reach_model() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     let answer = client.get("tools/call", json!({"name": "never", "arguments": {"size": 0}})).await;
@@ -187,7 +193,7 @@ async fn arguments_that_do_not_fit_are_told_to_the_model() {
 }
 
 #[tokio::test]
-async fn a_tool_at_its_limit_refuses_or_queues() {
+async fn full_tool_refuses_or_queues() {
     let server = Server::with(TOOLS).await;
     let client = server.client().await;
     client.start("single", json!({})).await;

@@ -1,5 +1,5 @@
-//! That a client looks at a task is told to whoever looks at its job: adapters read more of an engine where somebody
-//! watches, and leave that out where nobody does.
+//! A test that a client's poll of a task marks its job as watched: adapters read more from an engine for
+//! watched jobs, and less for the others.
 
 use rusqlite::Connection;
 use serde_json::json;
@@ -8,7 +8,8 @@ use super::bench::Server;
 
 const CONFIG: &str = "[auth]\nsingle_user = true\n[store]\npath = \"tasks.db\"\n";
 
-/// Has the job of the only task begun two minutes earlier, so that it is not watched for being new.
+/// Moves the start of the only job back by two minutes, so that it is not treated as watched because it is
+/// new.
 fn make_older(server: &Server) {
     const EARLIER: i64 = 120_000;
     let database = Connection::open(server.folder().join("tasks.db")).unwrap();
@@ -22,7 +23,7 @@ fn make_older(server: &Server) {
 }
 
 #[tokio::test]
-async fn a_poll_has_its_job_looked_at_as_one_that_is_watched() {
+async fn poll_marks_job_as_watched() {
     let server = Server::replicated(1, "", &[], CONFIG).await;
     let client = server.client().await;
     let id = client.start("work", json!({})).await;

@@ -1,12 +1,13 @@
-//! Both generations at one endpoint, over the same rows: the probes of clients that speak both, and tasks of one
-//! generation seen from the other.
+//! Tests for both generations at one endpoint, over the same rows: the probes of clients that support both,
+//! and tasks of one generation seen from the other.
 
 use serde_json::{Value, json};
 
 use super::bench::{Client, able, id_of, server, text};
 
+/// Covers results, failures, handles and cancellations.
 #[tokio::test]
-async fn a_task_of_one_generation_is_seen_from_the_other() {
+async fn generations_share_tasks() {
     let server = server("").await;
     let (old, new) = (server.client().await, Client::of(&server));
     let theirs = old.start("work", json!({})).await;
@@ -19,14 +20,14 @@ async fn a_task_of_one_generation_is_seen_from_the_other() {
     old.until(&ours, "completed").await;
     assert_eq!(old.result(&ours).await.unwrap()["content"][0]["text"], "two");
 
-    // A job that failed has failed in one, and has completed with an error in the other.
+    // A failed job is `failed` in one generation, and `completed` with an error in the other.
     let failing = json!({"end": {"failed": {}}, "message": "boom"});
     let failed = old.start("work", failing).await;
     assert_eq!(old.until(&failed, "failed").await["status"], "failed");
     let seen = new.until(&failed, "completed").await;
     assert_eq!(seen["result"]["isError"], true);
 
-    // A plain call's task is there for both.
+    // The task of a plain call is visible to both.
     let answer = Client::able(&server, able()).call("work", json!({"n": 4})).await;
     let id = answer["structuredContent"]["task_id"].as_str().unwrap();
     assert_eq!(new.task(id).await["status"], "working");
@@ -37,7 +38,7 @@ async fn a_task_of_one_generation_is_seen_from_the_other() {
 }
 
 #[tokio::test]
-async fn a_question_of_one_generation_is_answered_from_the_other() {
+async fn generations_share_questions() {
     let server = server("").await;
     let (old, new) = (server.client().await, Client::of(&server));
     let form = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
@@ -64,7 +65,7 @@ async fn a_question_of_one_generation_is_answered_from_the_other() {
 }
 
 #[tokio::test]
-async fn the_same_key_is_the_same_task_in_both() {
+async fn generations_share_idempotency_keys() {
     let server = server("").await;
     let (old, new) = (server.client().await, Client::of(&server));
     let params = json!({"name": "work", "_meta": {"io.taskbridge/idempotency-key": "k"}});
@@ -109,13 +110,13 @@ async fn clients_may_probe_in_any_order() {
         assert_eq!(discover(true, Some("2026-07-28")).await, (200, None));
         assert_eq!(begin(None).await, "2025-11-25");
         assert_eq!(begin(Some("2026-07-28")).await, "2025-11-25");
-        // What a client says wrong is an error of this generation, so that it does not fall back.
+        // A client error is reported as an error of this generation, so that the client does not fall back.
         assert_eq!(discover(false, Some("2026-07-28")).await, (400, Some(-32602)));
         assert_eq!(discover(false, None).await, (400, Some(-32602)));
         assert_eq!(discover(true, None).await, (400, Some(-32020)));
         assert_eq!(discover(true, Some("2025-11-25")).await, (400, Some(-32020)));
     }
-    // Within a session of the other generation a modern request is a modern request.
+    // In a session of the other generation, a request of this generation is still treated as one.
     let old = server.client().await;
     let request = client.request("tools/list", json!({}));
     let response = client.post(&request).header("Mcp-Session-Id", old.session()).send().await.unwrap();

@@ -1,5 +1,5 @@
-//! What these tests work with: a client of 2026-07-28 for the server of `v2025::bench`, which holds every message
-//! against the official schemas, and every status against the error that comes with it.
+//! The test bench: a 2026-07-28 client for the server of `v2025::bench`. It checks every message against the
+//! official schemas, and every HTTP status against its error.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -13,38 +13,39 @@ use crate::v2025::bench::Server;
 
 /// The revision.
 pub(super) const VERSION: &str = "2026-07-28";
-/// The extension.
+/// The name of the tasks extension.
 pub(super) const TASKS: &str = "io.modelcontextprotocol/tasks";
-/// Where a message of a subscription says which.
+/// The metadata field that names the subscription of a message.
 pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The longest that anything here may take: far more than it does, and an end for a test that hangs.
+/// Timeout for anything in these tests, so that a test that hangs ends.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server whose callers are all one, with more config. It does not wait long before it makes a task of a call.
+/// Starts a server with one owner for all callers and more config. It waits only briefly before a call
+/// becomes a task.
 pub(super) async fn server(more: &str) -> Server {
     changed(&[], &format!("[auth]\nsingle_user = true\n{more}")).await
 }
 
-/// A server whose common config is changed in places.
+/// Starts a server with replacements in the common config.
 pub(super) async fn changed(changes: &[(&str, &str)], more: &str) -> Server {
     let quick = ("progress_every", "quick_wait = \"50ms\"\nprogress_every");
     let changes: Vec<_> = [quick].into_iter().chain(changes.iter().copied()).collect();
     Server::configured(&changes, more).await
 }
 
-/// A server that waits this long for a job before it makes a task of its call.
+/// Starts a server that waits this long for a job before its call becomes a task.
 pub(super) async fn unhurried(quick_wait: &str, more: &str) -> Server {
     let quick = format!("quick_wait = \"{quick_wait}\"");
     changed(&[("quick_wait = \"50ms\"", &quick)], &format!("[auth]\nsingle_user = true\n{more}")).await
 }
 
-/// All that a client can be asked for.
+/// Returns the capabilities of a client that can be asked for everything.
 pub(super) fn able() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
 
-/// A client. It remembers nothing of what the server said: only what it can do itself.
+/// A client. It keeps its own capabilities, but nothing that the server sent.
 pub(super) struct Client {
     pub(super) url: String,
     pub(super) http: reqwest::Client,
@@ -54,7 +55,7 @@ pub(super) struct Client {
     ids: AtomicI64,
 }
 
-/// An error, with the status that it came with.
+/// An error, with its HTTP status.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Failure {
     pub(super) status: u16,
@@ -64,46 +65,46 @@ pub(super) struct Failure {
 }
 
 impl Client {
-    /// A client that holds tasks and can be asked for everything.
+    /// Returns a client that supports tasks and can be asked for everything.
     pub(super) fn of(server: &Server) -> Self {
         Self::able(server, able()).holding_tasks()
     }
 
-    /// A client that holds no tasks, and can be asked for everything.
+    /// Returns a client that does not support tasks, and can be asked for everything.
     pub(super) fn plain(server: &Server) -> Self {
         Self::able(server, able())
     }
 
-    /// A client with these capabilities.
+    /// Returns a client with these capabilities.
     pub(super) fn able(server: &Server, able: Value) -> Self {
         Self::at(&server.url, able)
     }
 
-    /// The same, of a server at this address.
+    /// Returns a client with these capabilities, of the server at this URL.
     pub(super) fn at(url: &str, able: Value) -> Self {
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { url: url.to_owned(), http, key: None, able, meta: json!({}), ids: AtomicI64::new(1) }
     }
 
-    /// The same, with the extension.
+    /// Adds the tasks extension.
     pub(super) fn holding_tasks(mut self) -> Self {
         self.able["extensions"][TASKS] = json!({});
         self
     }
 
-    /// The same, with an API key.
+    /// Adds an API key.
     pub(super) fn with_key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self
     }
 
-    /// The same, with more in the metadata of every request.
+    /// Adds a field to the metadata of every request.
     pub(super) fn saying(mut self, name: &str, value: Value) -> Self {
         self.meta[name] = value;
         self
     }
 
-    /// A whole request.
+    /// Returns a complete request.
     pub(super) fn request(&self, method: &str, mut params: Value) -> Value {
         let meta = &mut params["_meta"];
         meta["io.modelcontextprotocol/protocolVersion"] = json!(VERSION);
@@ -116,7 +117,7 @@ impl Client {
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
     }
 
-    /// A POST of this body, without any of the headers that repeat it.
+    /// Returns a POST of this body, without the headers that repeat it.
     pub(super) fn bare(&self, body: &Value) -> RequestBuilder {
         let post = self.http.post(&self.url).header(CONTENT_TYPE, "application/json");
         let post = post.header(ACCEPT, "application/json, text/event-stream").body(body.to_string());
@@ -126,7 +127,7 @@ impl Client {
         }
     }
 
-    /// A POST of this request with the headers that repeat it.
+    /// Returns a POST of this request with the headers that repeat it.
     pub(super) fn post(&self, request: &Value) -> RequestBuilder {
         let (method, params) = (request["method"].as_str().unwrap(), &request["params"]);
         let post = self.bare(request).header("MCP-Protocol-Version", VERSION).header("Mcp-Method", method);
@@ -149,23 +150,23 @@ impl Client {
         Exchange::of(request, post.send().await.unwrap()).await
     }
 
-    /// Sends a request, and waits for its result. Nothing else may come before it.
+    /// Sends a request and waits for its result. No other message may come before it.
     pub(super) async fn ask(&self, method: &str, params: Value) -> Result<Value, Failure> {
         self.open(method, params).await.end().await
     }
 
-    /// As [`Client::ask`], for a request that must not fail.
+    /// Sends a request that must succeed. See [`Client::ask`].
     pub(super) async fn get(&self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, params).await;
         answer.unwrap_or_else(|failure| panic!("{method}: {failure:?}"))
     }
 
-    /// As [`Client::ask`], for a request that must fail.
+    /// Sends a request that must fail. See [`Client::ask`].
     pub(super) async fn refused(&self, method: &str, params: Value) -> Failure {
         self.ask(method, params).await.expect_err(method)
     }
 
-    /// `tools/call`.
+    /// Sends `tools/call`.
     pub(super) async fn call(&self, tool: &str, arguments: Value) -> Value {
         self.get("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
@@ -175,12 +176,12 @@ impl Client {
         id_of(&self.call(tool, arguments).await)
     }
 
-    /// `tasks/get`.
+    /// Sends `tasks/get`.
     pub(super) async fn task(&self, id: &str) -> Value {
         self.get("tasks/get", json!({ "taskId": id })).await
     }
 
-    /// `tasks/update`, which must be acknowledged.
+    /// Sends `tasks/update`, which must be acknowledged.
     pub(super) async fn update(&self, id: &str, responses: Value) {
         let params = json!({"taskId": id, "inputResponses": responses});
         acknowledged(&self.get("tasks/update", params).await);
@@ -191,7 +192,7 @@ impl Client {
         self.poll(id, |task| task["status"] == status).await
     }
 
-    /// Polls until the task is as it should be.
+    /// Polls until the task satisfies a condition.
     pub(super) async fn poll(&self, id: &str, enough: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
         let polling = async {
@@ -208,7 +209,7 @@ impl Client {
         last
     }
 
-    /// `subscriptions/listen`.
+    /// Sends `subscriptions/listen`.
     pub(super) async fn listen(&self, wanted: Value) -> Subscription {
         let mut exchange = self.open("subscriptions/listen", json!({ "notifications": wanted })).await;
         let id = exchange.request["id"].clone();
@@ -219,7 +220,7 @@ impl Client {
     }
 }
 
-/// The id of a task that a call was answered with.
+/// Returns the id of the task in a call's answer.
 pub(super) fn id_of(created: &Value) -> String {
     assert_eq!(created["resultType"], "task", "{created}");
     assert_eq!(created.get("requestState"), None, "nothing of the rounds before is left in a task");
@@ -233,12 +234,12 @@ pub(super) fn acknowledged(result: &Value) {
     assert_eq!(result["resultType"], "complete");
 }
 
-/// The text of a tool's result, its first block.
+/// Returns the text of a tool's result, its first block.
 pub(super) fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
 }
 
-/// A value as it may stand in a header.
+/// Returns a value as it is encoded in a header.
 pub(super) fn encoded(value: &str) -> String {
     let is_plain = value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && value.trim() == value;
     let is_marked = value.starts_with("=?base64?") && value.ends_with("?=");
@@ -248,7 +249,7 @@ pub(super) fn encoded(value: &str) -> String {
     }
 }
 
-/// A request and what came of it so far.
+/// A request and the answer so far.
 pub(super) struct Exchange {
     pub(super) request: Value,
     pub(super) status: u16,
@@ -258,7 +259,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Begins to read a response.
+    /// Starts to read a response.
     pub(super) async fn of(request: Value, response: Response) -> Self {
         let status = response.status().as_u16();
         assert_eq!(response.headers().get("mcp-session-id"), None, "there are no sessions");
@@ -272,12 +273,12 @@ impl Exchange {
         Self { request, status, answer: None, stream: Some(Events::new(Generation::V2026, response)) }
     }
 
-    /// True if it is answered with a stream.
+    /// Returns true if the response is a stream.
     pub(super) fn is_stream(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// The next message; `None` at the end of the stream.
+    /// Returns the next message; `None` at the end of the stream.
     pub(super) async fn any(&mut self) -> Option<Value> {
         let stream = self.stream.as_mut().expect("the answer came at once");
         let next = tokio::time::timeout(PATIENCE, stream.next()).await.expect("nothing comes");
@@ -286,7 +287,7 @@ impl Exchange {
         message
     }
 
-    /// The next message before the answer.
+    /// Returns the next message before the answer.
     pub(super) async fn message(&mut self) -> Value {
         if let Some(answer) = &self.answer {
             panic!("answered at once: {answer}");
@@ -296,14 +297,14 @@ impl Exchange {
         message
     }
 
-    /// The answer. Nothing else may come before it, and nothing after.
+    /// Returns the answer. No other message may come before or after it.
     pub(super) async fn end(self) -> Result<Value, Failure> {
         let (messages, answer) = self.all().await;
         assert_eq!(messages, Vec::<Value>::new());
         answer
     }
 
-    /// All messages before the answer, and the answer.
+    /// Returns all messages before the answer, and the answer.
     pub(super) async fn all(mut self) -> (Vec<Value>, Result<Value, Failure>) {
         let mut messages = Vec::new();
         while self.answer.is_none() {
@@ -334,7 +335,7 @@ impl Exchange {
     }
 }
 
-/// Reads an answer to a request. Every result says who gives it.
+/// Reads an answer to a request. Every result must name the server.
 pub(super) fn read(request: &Value, answer: Value) -> Result<Value, Failure> {
     schema::check_answer(Generation::V2026, request, &answer);
     assert_eq!(answer["id"], request["id"]);
@@ -349,14 +350,14 @@ pub(super) fn read(request: &Value, answer: Value) -> Result<Value, Failure> {
 
 /// An open subscription.
 pub(super) struct Subscription {
-    /// What is told of.
+    /// The granted filter.
     pub(super) granted: Value,
     pub(super) id: Value,
     pub(super) exchange: Exchange,
 }
 
 impl Subscription {
-    /// The next notification: its method, and its parameters without what names the subscription.
+    /// Returns the next notification: its method, and its parameters without the subscription id.
     pub(super) async fn next(&mut self) -> (String, Value) {
         let mut message = self.exchange.message().await;
         let mut params = message["params"].take();
@@ -365,14 +366,14 @@ impl Subscription {
         (message["method"].as_str().unwrap().to_owned(), params)
     }
 
-    /// The next of a task, which is all that may come.
+    /// Returns the next task notification; no other message may come.
     pub(super) async fn task(&mut self) -> Value {
         let (method, task) = self.next().await;
         assert_eq!(method, "notifications/tasks", "{task}");
         task
     }
 
-    /// The next of a task in this status.
+    /// Returns the next notification of a task in this status.
     pub(super) async fn until(&mut self, status: &str) -> Value {
         loop {
             let task = self.task().await;

@@ -1,4 +1,4 @@
-//! Who may see what, where callers have API keys.
+//! Tests for the visibility of tasks where callers have API keys.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -44,8 +44,9 @@ async fn every_request_needs_a_key() {
     assert!(of(&server, "ana").ask("tools/list", json!({})).await.is_ok());
 }
 
+/// Covers tasks, subscriptions, resources and companion tools.
 #[tokio::test]
-async fn a_stranger_finds_nothing_of_a_task() {
+async fn foreign_task_is_not_found() {
     let server = with_keys().await;
     let (ana, bob) = (of(&server, "ana"), of(&server, "bob"));
     let id = ana.start("work", json!({})).await;
@@ -74,8 +75,9 @@ async fn a_stranger_finds_nothing_of_a_task() {
     assert_eq!(ana.task(&id).await["status"], "working", "nobody cancelled it");
 }
 
+/// A request state is valid for its own caller only.
 #[tokio::test]
-async fn a_stranger_cannot_answer_and_a_state_is_its_callers_own() {
+async fn foreign_answer_and_state_are_refused() {
     let server = with_keys().await;
     let (ana, bob) = (of(&server, "ana"), of(&server, "bob"));
     let id = ana.start("work", json!({})).await;
@@ -97,7 +99,7 @@ async fn a_stranger_cannot_answer_and_a_state_is_its_callers_own() {
     assert_eq!(server.stage.starts(), 1);
     id_of(&ana.get("tools/call", again).await);
 
-    // The state of a call whose job asks is its caller's own, too.
+    // The request state of a call whose job asks belongs to its caller, too.
     let call = plain(&server, "ana").open("tools/call", json!({"name": "work", "arguments": {"n": 1}})).await;
     let job = server.stage.job(3).await;
     job.ask("sure", "Sure?", json!({"type": "object", "properties": {}}));
@@ -107,7 +109,7 @@ async fn a_stranger_cannot_answer_and_a_state_is_its_callers_own() {
 }
 
 #[tokio::test]
-async fn keys_and_cursors_of_different_owners_are_not_the_same() {
+async fn keys_and_cursors_are_per_owner() {
     let server = with_keys().await;
     let (ana, bob) = (of(&server, "ana"), of(&server, "bob"));
     let params = json!({"name": "work", "_meta": {"io.taskbridge/idempotency-key": "k"}});
@@ -118,8 +120,9 @@ async fn keys_and_cursors_of_different_owners_are_not_the_same() {
     assert!(ana.ask("tools/list", json!({ "cursor": cursor })).await.is_ok());
 }
 
+/// Without identity, no list has the task, and idempotency keys are refused.
 #[tokio::test]
-async fn where_callers_cannot_be_told_apart_the_id_is_enough_and_nothing_lists_it() {
+async fn anonymous_task_is_reachable_by_id() {
     let server = changed(&[], "").await;
     let (one, two) = (Client::of(&server), Client::of(&server));
     let id = one.start("work", json!({})).await;
@@ -128,11 +131,11 @@ async fn where_callers_cannot_be_told_apart_the_id_is_enough_and_nothing_lists_i
     assert_eq!(two.refused("tools/call", json!({"name": "task_list"})).await.code, -32602);
     let resources = two.get("resources/list", json!({})).await["resources"].clone();
     assert!(!resources.to_string().contains(&id), "{resources}");
-    // Nobody could say whose the key is.
+    // Without identity, the owner of the key is unknown.
     let params = json!({"name": "work", "_meta": {"io.taskbridge/idempotency-key": "k"}});
     let answer: Value = two.get("tools/call", params).await;
     assert_eq!(answer["isError"], true, "{answer}");
-    // An equal call may be somebody else's.
+    // An equal call may come from another caller.
     let (a, b) = (Client::plain(&server), Client::plain(&server));
     let (a, b) = (a.call("work", json!({})).await, b.call("work", json!({})).await);
     assert_ne!(a["structuredContent"]["task_id"], b["structuredContent"]["task_id"]);

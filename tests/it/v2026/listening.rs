@@ -1,4 +1,4 @@
-//! `subscriptions/listen`.
+//! Tests for `subscriptions/listen`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use taskbridge_sdk::{JobState, Observation};
 
 use super::bench::{Client, SUBSCRIPTION, Subscription, able, server, text};
 
-/// A task as it is told of, without what changes all the time.
+/// Returns a task as notified, without the fields that change all the time.
 fn told(mut task: Value) -> Value {
     let members = task.as_object_mut().unwrap();
     for name in ["pollIntervalMs", "_meta", "resultType"] {
@@ -16,14 +16,15 @@ fn told(mut task: Value) -> Value {
     task
 }
 
-/// Panics if anything comes within a moment in which something well could.
+/// Panics if anything comes within 600 ms, which is enough time for a notification.
 async fn is_quiet(subscription: &mut Subscription) {
     let next = tokio::time::timeout(Duration::from_millis(600), subscription.exchange.any()).await;
     assert!(next.is_err(), "{next:?}");
 }
 
+/// The current state comes first.
 #[tokio::test]
-async fn what_is_told_of_a_task_is_what_tasks_get_says() {
+async fn subscription_matches_tasks_get() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -50,8 +51,9 @@ async fn what_is_told_of_a_task_is_what_tasks_get_says() {
     is_quiet(&mut listening).await;
 }
 
+/// A failed task is announced with its error.
 #[tokio::test]
-async fn a_task_that_has_ended_is_told_once_and_one_that_failed_with_its_error() {
+async fn ended_task_is_announced_once() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -63,8 +65,9 @@ async fn a_task_that_has_ended_is_told_once_and_one_that_failed_with_its_error()
     is_quiet(&mut listening).await;
 }
 
+/// Only what was requested and exists is granted and notified.
 #[tokio::test]
-async fn only_what_was_asked_for_and_is_there_is_granted_and_told() {
+async fn subscription_grants_existing_requests_only() {
     let server = server("").await;
     let client = Client::of(&server);
     let mine = client.start("work", json!({})).await;
@@ -102,7 +105,7 @@ async fn only_what_was_asked_for_and_is_there_is_granted_and_told() {
 }
 
 #[tokio::test]
-async fn progress_is_never_told_of_a_task() {
+async fn task_sends_no_progress() {
     let server = server("").await;
     let client = Client::of(&server).saying("progressToken", json!("p"));
     let id = client.start("work", json!({})).await;
@@ -113,12 +116,13 @@ async fn progress_is_never_told_of_a_task() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     job.succeed("done");
-    // Anything but a notification of the task ends the test.
+    // Any message other than a notification of the task fails the test.
     listening.until("completed").await;
 }
 
+/// Each message names its subscription, and closing one does not affect the others.
 #[tokio::test]
-async fn several_subscriptions_are_told_apart_and_a_closed_one_ends_alone() {
+async fn subscriptions_are_independent() {
     let server = server("").await;
     let client = Client::of(&server);
     let (one, two) = (client.start("work", json!({})).await, client.start("work", json!({"n": 2})).await);
@@ -139,7 +143,7 @@ async fn several_subscriptions_are_told_apart_and_a_closed_one_ends_alone() {
 }
 
 #[tokio::test]
-async fn another_process_of_the_server_tells_of_the_same_tasks() {
+async fn subscription_works_at_another_process() {
     let server = server("").await;
     let twin = server.twin().await;
     let client = Client::of(&server);
@@ -151,7 +155,7 @@ async fn another_process_of_the_server_tells_of_the_same_tasks() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_ends_its_subscriptions_with_their_answers() {
+async fn shutdown_answers_subscriptions() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -160,7 +164,7 @@ async fn a_server_that_stops_ends_its_subscriptions_with_their_answers() {
     let without = Client::able(&server, able()).listen(json!({"toolsListChanged": true})).await;
     server.stop();
     for subscription in [with_task, without] {
-        // Over HTTP the answer says it all: no `notifications/cancelled` comes before it.
+        // Over HTTP the answer is enough: no `notifications/cancelled` comes before it.
         let id = subscription.id.clone();
         let ended = subscription.exchange.end().await.unwrap();
         assert_eq!(ended["resultType"], "complete");
@@ -168,8 +172,9 @@ async fn a_server_that_stops_ends_its_subscriptions_with_their_answers() {
     }
 }
 
+/// The id may be a string or any integer.
 #[tokio::test]
-async fn a_subscription_is_named_by_the_id_of_its_request_whatever_that_is() {
+async fn subscription_has_its_request_id() {
     let server = server("").await;
     let client = Client::of(&server);
     for id in [json!("listen-1"), json!(0), json!(-3)] {
@@ -181,8 +186,9 @@ async fn a_subscription_is_named_by_the_id_of_its_request_whatever_that_is() {
     }
 }
 
+/// The end of the log is reported too.
 #[tokio::test]
-async fn a_log_that_grows_is_told_of_to_who_subscribed_to_it() {
+async fn log_subscription_reports_growth() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -204,7 +210,7 @@ async fn a_log_that_grows_is_told_of_to_who_subscribed_to_it() {
 }
 
 #[tokio::test]
-async fn a_subscription_follows_so_many_resources_as_the_config_allows() {
+async fn subscribed_resources_are_limited() {
     let pages = "[limits]\nmax_followed_resources = 2\n\
                  [resources.pages]\nuri = \"page:{name}\"\ntext = \"{{ name }}\"\n";
     let server = server(pages).await;

@@ -1,5 +1,5 @@
-//! The log level of a request, and `notifications/message`: what a task says to the request that waits for it, and to
-//! nobody else.
+//! Tests for the log level of a request, and for `notifications/message`: the log messages of a task go only
+//! to the request that waits for it.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Level, Observation};
@@ -7,22 +7,22 @@ use taskbridge_sdk::{JobState, Level, Observation};
 use super::bench::{Client, changed, text, unhurried};
 use crate::v2025::bench::Server;
 
-/// Where a request asks for log messages.
+/// The metadata field by which a request asks for log messages.
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// A server whose plain calls wait for longer than any test.
+/// Starts a server whose plain calls wait longer than any test runs.
 async fn patient() -> Server {
     changed(&[("call_budget = \"400ms\"", "call_budget = \"60s\"")], "[auth]\nsingle_user = true\n").await
 }
 
-/// What a message says, and at which level.
+/// Returns the level and the text of a log message.
 fn said(message: &Value) -> (&str, &str) {
     assert_eq!(message["method"], "notifications/message", "{message}");
     (message["params"]["level"].as_str().unwrap(), message["params"]["data"].as_str().unwrap())
 }
 
 #[tokio::test]
-async fn a_call_hears_its_job_from_the_level_on_that_it_asked_for() {
+async fn call_gets_logs_from_its_level() {
     let server = patient().await;
     let client = Client::plain(&server).saying(LOG_LEVEL, json!("warning"));
     let mut call = client.open("tools/call", json!({"name": "work"})).await;
@@ -48,7 +48,7 @@ async fn a_call_hears_its_job_from_the_level_on_that_it_asked_for() {
 }
 
 #[tokio::test]
-async fn a_request_that_did_not_ask_hears_nothing() {
+async fn request_without_level_gets_nothing() {
     let server = patient().await;
     let (asking, silent) = (Client::plain(&server).saying(LOG_LEVEL, json!("debug")), Client::plain(&server));
     let mut heard = asking.open("tools/call", json!({"name": "work", "arguments": {"n": 1}})).await;
@@ -63,12 +63,13 @@ async fn a_request_that_did_not_ask_hears_nothing() {
         job.succeed("done");
     }
     heard.end().await.unwrap();
-    // That nothing comes before the answer is seen to here.
+    // `Exchange::end` checks that nothing comes before the answer.
     assert_eq!(text(&unheard.end().await.unwrap()), "done");
 }
 
+/// Neither a subscription nor a poll has log messages.
 #[tokio::test]
-async fn nothing_is_said_of_a_task_nor_to_a_subscription() {
+async fn task_sends_no_log_messages() {
     let server = super::bench::server("").await;
     let client = Client::of(&server).saying(LOG_LEVEL, json!("debug"));
     let id = client.start("work", json!({})).await;
@@ -78,13 +79,13 @@ async fn nothing_is_said_of_a_task_nor_to_a_subscription() {
     job.show(Observation::new(JobState::Running).with_message("it goes on"));
     while told.task().await["statusMessage"] != "it goes on" {}
     job.succeed("done");
-    // Anything but the task would end the test.
+    // Any message other than a notification of the task would fail the test.
     assert_eq!(text(&told.until("completed").await["result"]), "done");
     assert_eq!(client.task(&id).await["status"], "completed", "nor to a poll");
 }
 
 #[tokio::test]
-async fn a_job_that_ends_in_a_moment_is_heard_before_its_result() {
+async fn quick_job_logs_precede_result() {
     let server = unhurried("20s", "").await;
     let client = Client::of(&server).saying(LOG_LEVEL, json!("info"));
     let work = async {
@@ -93,15 +94,16 @@ async fn a_job_that_ends_in_a_moment_is_heard_before_its_result() {
         job.say(Level::Info, "it was quick");
         job.succeed("done");
     };
-    // Whether it becomes a task shows with the answer: until then there is no stream.
+    // Whether the call becomes a task is known only with the answer: until then there is no stream.
     let (call, ()) = tokio::join!(client.open("tools/call", json!({"name": "work"})), work);
     let (told, answer) = call.all().await;
     assert_eq!(told.iter().map(said).collect::<Vec<_>>(), [("info", "it was quick")]);
     assert_eq!(text(&answer.unwrap()), "done");
 }
 
+/// No message is repeated, and none is lost.
 #[tokio::test]
-async fn a_call_that_was_asked_something_goes_on_hearing_where_it_stopped() {
+async fn call_logs_continue_after_question() {
     let server = patient().await;
     let client = Client::plain(&server).saying(LOG_LEVEL, json!("info"));
     let mut call = client.open("tools/call", json!({"name": "work"})).await;
@@ -124,8 +126,9 @@ async fn a_call_that_was_asked_something_goes_on_hearing_where_it_stopped() {
     assert_eq!(text(&call.end().await.unwrap()), "sure");
 }
 
+/// The server declares the capability. A call with an unknown level starts nothing.
 #[tokio::test]
-async fn whoever_emits_log_messages_declares_it_and_takes_no_other_level() {
+async fn unknown_log_level_is_refused() {
     let server = super::bench::server("").await;
     let found = Client::plain(&server).get("server/discover", json!({})).await;
     assert_eq!(found["capabilities"]["logging"], json!({}));

@@ -1,5 +1,5 @@
-//! 2026-07-28 with the tasks extension from outside: the whole server, real HTTP, and every message held against the
-//! official schemas. The rows of docs/conformance-2026-07-28.md name these tests.
+//! Tests for 2026-07-28 with the tasks extension from outside: the whole server, real HTTP, and every message
+//! checked against the official schemas. The rows of docs/conformance-2026-07-28.md name these tests.
 
 mod across;
 mod bench;
@@ -16,7 +16,7 @@ mod stdio;
 mod tasks;
 mod tools;
 
-/// Tools that ask before they start, or whose parameters stand in headers.
+/// Tools that ask before they start, or whose parameters are sent in headers.
 const ASKING: &str = r##"
 [tools.careful]
 backend = "stage"

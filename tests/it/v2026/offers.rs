@@ -1,4 +1,4 @@
-//! Resources, prompts and completion of the config.
+//! Tests for resources, prompts and completion of the config.
 
 use serde_json::{Value, json};
 
@@ -40,8 +40,9 @@ async fn refused(client: &Modern, method: &str, params: Value) -> (i64, String) 
     }
 }
 
+/// The list of resources also has those of tasks, so it is private.
 #[tokio::test]
-async fn what_the_config_offers_is_listed_for_everybody_to_keep() {
+async fn configured_lists_are_publicly_cacheable() {
     let app = TestApp::start(OFFERS);
     let client = Modern::able(app.server.url(), json!({}));
     let offered = client.request("server/discover", json!({})).await.unwrap()["capabilities"].clone();
@@ -59,8 +60,9 @@ async fn what_the_config_offers_is_listed_for_everybody_to_keep() {
     assert_eq!(templates["cacheScope"], "public");
 }
 
+/// A cursor of a private list works for its caller only.
 #[tokio::test]
-async fn pages_that_everybody_may_keep_go_on_for_everybody() {
+async fn public_cursors_work_for_everyone() {
     let key = |key: &str| {
         let digest = <sha2::Sha256 as sha2::Digest>::digest(key.as_bytes());
         format!("{{ principal = {key:?}, sha256 = \"{}\" }}", data_encoding::HEXLOWER.encode(&digest))
@@ -85,8 +87,9 @@ async fn pages_that_everybody_may_keep_go_on_for_everybody() {
     assert_eq!(refused(&bob, "tools/list", json!({"cursor": first["nextCursor"]})).await.0, -32602);
 }
 
+/// Configured resources and templates are read and completed.
 #[tokio::test]
-async fn resources_are_read_and_what_is_not_there_is_invalid() {
+async fn unknown_resource_is_invalid() {
     let app = TestApp::start(OFFERS);
     let client = Modern::able(app.server.url(), json!({}));
     let read = client.request("resources/read", json!({"uri": "runbook://deploy"})).await.unwrap();
@@ -101,8 +104,9 @@ async fn resources_are_read_and_what_is_not_there_is_invalid() {
     assert_eq!(completed["completion"], json!({"values": ["api"], "total": 1, "hasMore": false}));
 }
 
+/// A required argument that the user declines is an error.
 #[tokio::test]
-async fn what_a_prompt_lacks_is_asked_of_the_user() {
+async fn missing_prompt_arguments_are_asked() {
     let app = TestApp::start(OFFERS);
     let client = Modern::able(app.server.url(), json!({"elicitation": {}}));
     let asked =
@@ -142,7 +146,7 @@ async fn what_a_prompt_lacks_is_asked_of_the_user() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_is_told_what_is_missing() {
+async fn unaskable_client_gets_prompt_error() {
     let app = TestApp::start(OFFERS);
     let client = Modern::able(app.server.url(), json!({}));
     let (code, message) = refused(&client, "prompts/get", json!({"name": "ask"})).await;

@@ -1,4 +1,4 @@
-//! How a request is taken: what it says of itself, and the headers that repeat it.
+//! Tests for how a request is accepted: its own metadata, and the headers that repeat it.
 
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 const INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
 const LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 
-/// All methods that there are.
+/// The methods under test.
 const METHODS: [&str; 8] = [
     "server/discover",
     "tools/list",
@@ -33,7 +33,7 @@ async fn refusal(request: &Value, post: RequestBuilder) -> (u16, i64, String) {
 }
 
 #[tokio::test]
-async fn discovery_says_what_is_spoken_and_offered() {
+async fn discovery_lists_versions_and_capabilities() {
     let server = server("").await;
     let client = Client::of(&server);
     let told = client.get("server/discover", json!({})).await;
@@ -49,8 +49,9 @@ async fn discovery_says_what_is_spoken_and_offered() {
     assert_eq!(again, told);
 }
 
+/// Applies to every method. Nothing starts.
 #[tokio::test]
-async fn a_request_without_what_it_must_say_of_itself_is_refused() {
+async fn missing_request_metadata_is_refused() {
     let server = server("").await;
     let client = Client::of(&server);
     for method in METHODS {
@@ -83,8 +84,9 @@ async fn a_request_without_what_it_must_say_of_itself_is_refused() {
     assert_eq!(server.stage.starts(), 0);
 }
 
+/// Every log level is accepted.
 #[tokio::test]
-async fn a_client_need_not_say_its_name_and_may_say_a_log_level() {
+async fn client_info_is_optional() {
     let server = server("").await;
     let levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
     for level in levels {
@@ -95,13 +97,14 @@ async fn a_client_need_not_say_its_name_and_may_say_a_log_level() {
     }
 }
 
+/// Requests with different capabilities share one connection and do not affect each other.
 #[tokio::test]
-async fn nothing_is_remembered_from_one_request_to_the_next() {
+async fn requests_are_stateless() {
     let server = server("").await;
     let (with, without) = (Client::of(&server), Client::able(&server, json!({})));
     let mut ids = Vec::new();
     for _ in 0..2 {
-        // One connection, and each request counts for itself.
+        // The requests share one connection, and each is handled independently.
         let request = with.request("tools/call", json!({"name": "work"}));
         ids.push(id_of(&answer(&request, without.post(&request)).await.unwrap()));
         let plain = without.call("work", json!({})).await;
@@ -112,7 +115,7 @@ async fn nothing_is_remembered_from_one_request_to_the_next() {
 }
 
 #[tokio::test]
-async fn headers_must_repeat_what_the_body_says() {
+async fn headers_must_match_body() {
     let server = server("").await;
     let client = Client::of(&server);
     let list = client.request("tools/list", json!({}));
@@ -154,8 +157,9 @@ async fn headers_must_repeat_what_the_body_says() {
     assert!(answer(&list, beside).await.is_ok(), "nothing in the body has this name");
 }
 
+/// A name that differs from the task id is refused.
 #[tokio::test]
-async fn a_request_about_a_task_may_leave_its_name_out_and_must_not_give_another() {
+async fn task_name_header_is_optional() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -172,7 +176,7 @@ async fn a_request_about_a_task_may_leave_its_name_out_and_must_not_give_another
 }
 
 #[tokio::test]
-async fn headers_repeat_the_parameters_that_a_tool_names() {
+async fn tool_parameter_headers_must_match() {
     let server = server(ASKING).await;
     let client = Client::plain(&server);
     let listed = client.get("tools/list", json!({})).await;
@@ -251,7 +255,7 @@ async fn headers_repeat_the_parameters_that_a_tool_names() {
 }
 
 #[tokio::test]
-async fn a_revision_that_is_not_spoken_is_refused_with_those_that_are() {
+async fn unsupported_version_error_lists_supported() {
     let server = server("").await;
     let client = Client::of(&server);
     for version in ["1900-01-01", "2099-01-01", "2025-11-25", ""] {
@@ -267,8 +271,9 @@ async fn a_revision_that_is_not_spoken_is_refused_with_those_that_are() {
     }
 }
 
+/// Methods of older revisions are unknown here.
 #[tokio::test]
-async fn methods_that_there_are_not_are_not_found() {
+async fn unknown_methods_are_not_found() {
     let server = server("").await;
     let client = Client::of(&server);
     for method in [
@@ -304,8 +309,9 @@ async fn ids_come_back_as_they_were() {
     }
 }
 
+/// Notifications are accepted.
 #[tokio::test]
-async fn notifications_are_taken_and_responses_are_not() {
+async fn responses_are_refused() {
     let server = server("").await;
     let client = Client::of(&server);
     for method in ["notifications/cancelled", "notifications/roots/list_changed", "notifications/whatever"] {
@@ -326,12 +332,12 @@ async fn notifications_are_taken_and_responses_are_not() {
 }
 
 #[tokio::test]
-async fn what_older_revisions_put_into_headers_is_ignored() {
+async fn legacy_headers_are_ignored() {
     let server = server("").await;
     let client = Client::of(&server);
     let request = client.request("tools/list", json!({}));
     let post = client.post(&request).header("Mcp-Session-Id", "nonsense").header("Last-Event-ID", "nonsense");
-    // That no session comes back is seen to in `Exchange::of`.
+    // `Exchange::of` checks that no session id comes back.
     assert!(answer(&request, post).await.is_ok());
     let legacy = server.client().await;
     let session = legacy.session().to_owned();
@@ -340,8 +346,9 @@ async fn what_older_revisions_put_into_headers_is_ignored() {
     assert_eq!(told["supportedVersions"][0], VERSION, "the request itself says what it is written in");
 }
 
+/// `initialize` with this revision is answered with the newest one that has sessions.
 #[tokio::test]
-async fn an_initialize_of_this_revision_is_answered_with_the_newest_that_begins_like_that() {
+async fn initialize_falls_back_to_2025() {
     let server = server("").await;
     let client = Client::able(&server, able());
     let params = json!({

@@ -1,4 +1,5 @@
-//! Calls of clients without the extension: they wait for as long as a call may, and then answer with a handle.
+//! Tests for calls of clients without the extension: they wait within the call budget, and then answer with a
+//! handle.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Observation};
@@ -11,7 +12,7 @@ async fn use_tool(client: &Client, name: &str, arguments: Value) -> Value {
     client.call(name, arguments).await
 }
 
-/// A server whose plain calls wait for longer than any test.
+/// Starts a server whose plain calls wait longer than any test runs.
 async fn patient() -> Server {
     let long = [("call_budget = \"400ms\"", "call_budget = \"60s\"")];
     changed(&long, &format!("[auth]\nsingle_user = true\n{ASKING}")).await
@@ -22,7 +23,7 @@ fn reporting(tool: &str, token: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_job_that_ends_in_time_is_answered_with_its_result() {
+async fn quick_job_returns_result() {
     let server = patient().await;
     let client = Client::plain(&server);
     let call = client.open("tools/call", json!({"name": "work"})).await;
@@ -31,8 +32,9 @@ async fn a_job_that_ends_in_time_is_answered_with_its_result() {
     assert_eq!(text(&call.end().await.unwrap()), "in time");
 }
 
+/// The companion tools continue from the handle, and its task is like any other.
 #[tokio::test]
-async fn a_job_that_takes_longer_is_answered_with_a_handle_and_gone_on_with() {
+async fn slow_job_returns_handle() {
     let server = server("").await;
     let client = Client::plain(&server);
     let answer = client.call("work", json!({})).await;
@@ -68,7 +70,7 @@ async fn a_handle_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn task_wait_asks_what_the_job_asks() {
+async fn task_wait_asks_open_question() {
     let server = server("").await;
     let client = Client::plain(&server);
     let answer = client.call("work", json!({})).await;
@@ -90,7 +92,7 @@ async fn task_wait_asks_what_the_job_asks() {
 }
 
 #[tokio::test]
-async fn progress_is_reported_on_the_calls_own_stream_always_further() {
+async fn call_progress_only_increases() {
     let server = patient().await;
     let client = Client::plain(&server);
     for (n, token) in [(1, json!("p-1")), (2, json!(7))] {
@@ -114,10 +116,11 @@ async fn progress_is_reported_on_the_calls_own_stream_always_further() {
     }
 }
 
+/// Neither a call without a token nor a task reports progress.
 #[tokio::test]
-async fn nothing_is_reported_without_a_token_or_of_a_task() {
+async fn progress_requires_token_and_call() {
     let server = server("").await;
-    // That nothing comes before the answer is seen to by `Client::call`.
+    // `Client::call` checks that nothing comes before the answer.
     Client::plain(&server).call("work", json!({})).await;
     let client = Client::of(&server);
     let created = client.get("tools/call", reporting("work", json!("p"))).await;
@@ -127,14 +130,15 @@ async fn nothing_is_reported_without_a_token_or_of_a_task() {
     }
 }
 
+/// An equal call gets the result of the job. A tool can stop the job instead.
 #[tokio::test]
-async fn a_client_that_goes_away_has_cancelled_its_request_and_not_the_job() {
+async fn client_disconnect_keeps_job() {
     let server = server(ASKING).await;
     let client = Client::plain(&server);
     let call = client.open("tools/call", json!({"name": "work", "arguments": {"a": 1}})).await;
     let job = server.stage.job(1).await;
     drop(call);
-    // At the latest when its budget is over, the first call counts as gone.
+    // The first call counts as abandoned when its budget is over, at the latest.
     tokio::time::sleep(BUDGET).await;
     let again = client.open("tools/call", json!({"name": "work", "arguments": {"a": 1}})).await;
     assert_eq!(server.stage.starts(), 1);
@@ -150,7 +154,7 @@ async fn a_client_that_goes_away_has_cancelled_its_request_and_not_the_job() {
 }
 
 #[tokio::test]
-async fn a_plain_call_is_answered_while_the_server_stops() {
+async fn shutdown_answers_plain_calls() {
     let server = patient().await;
     let client = Client::plain(&server);
     let mut call = client.open("tools/call", reporting("abandoned", json!(1))).await;
@@ -162,13 +166,13 @@ async fn a_plain_call_is_answered_while_the_server_stops() {
     assert_eq!(answer["structuredContent"]["status"], "working", "{answer}");
 }
 
-/// The answer, whatever is reported before it.
+/// Returns the answer, and ignores the reports before it.
 async fn ended(call: Exchange) -> Value {
     call.all().await.1.unwrap()
 }
 
 #[tokio::test]
-async fn a_call_is_no_different_for_a_client_that_can_do_nothing() {
+async fn capabilities_do_not_change_calls() {
     let server = server("").await;
     for able in [json!({}), able(), json!({"experimental": {"x": {}}})] {
         let client = Client::able(&server, able);

@@ -1,4 +1,4 @@
-//! What a task asks while it runs: `inputRequests`, and `tasks/update`.
+//! Tests for questions of a running task: `inputRequests`, and `tasks/update`.
 
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Answer, Ask, JobState, Observation, Question};
@@ -21,15 +21,16 @@ fn object(value: Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
-/// The keys of what a task asks, in the order of what the messages say.
+/// Returns the keys of a task's questions, ordered by their messages.
 fn keys(task: &Value) -> Vec<String> {
     let mut requests: Vec<_> = task["inputRequests"].as_object().unwrap().iter().collect();
     requests.sort_by_key(|(_, request)| request["params"]["message"].to_string());
     requests.into_iter().map(|(key, _)| key.clone()).collect()
 }
 
+/// The question is in the task until it is answered. Later and unknown answers have no effect.
 #[tokio::test]
-async fn a_question_is_in_the_task_and_its_answer_is_in_effect_before_it_is_acknowledged() {
+async fn answer_applies_before_acknowledgement() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -48,7 +49,7 @@ async fn a_question_is_in_the_task_and_its_answer_is_in_effect_before_it_is_ackn
     let after = client.task(&id).await;
     assert_eq!((&after["status"], after.get("inputRequests")), (&json!("working"), None));
     assert_eq!(job.answered().await, accepted("name", "ana"));
-    // A second answer, and one to what was never asked, change nothing.
+    // A second answer, and an answer to a question that was never asked, change nothing.
     client.update(&id, json!({ &keys[0]: accept("name", "bob"), "never-asked": accept("x", "y") })).await;
     client.update(&id, json!({})).await;
     assert_eq!(job.answers().len(), 1);
@@ -57,8 +58,9 @@ async fn a_question_is_in_the_task_and_its_answer_is_in_effect_before_it_is_ackn
     client.update(&id, json!({ &keys[0]: accept("name", "cid") })).await;
 }
 
+/// A key is never used again, and the answer to a withdrawn question is ignored.
 #[tokio::test]
-async fn some_of_several_questions_can_be_answered_and_keys_are_never_used_again() {
+async fn questions_are_answered_independently() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -88,8 +90,9 @@ async fn some_of_several_questions_can_be_answered_and_keys_are_never_used_again
     assert_eq!(client.task(&id).await["status"], "input_required", "the one that was withdrawn is ignored");
 }
 
+/// Of several answers in one update, the valid ones apply.
 #[tokio::test]
-async fn an_answer_that_does_not_fit_is_refused_and_what_fits_is_taken() {
+async fn invalid_answer_leaves_others_valid() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -125,7 +128,7 @@ async fn an_answer_that_does_not_fit_is_refused_and_what_fits_is_taken() {
 }
 
 #[tokio::test]
-async fn every_kind_of_request_is_made_and_answered() {
+async fn every_request_kind_is_answered() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -171,7 +174,7 @@ async fn every_kind_of_request_is_made_and_answered() {
 }
 
 #[tokio::test]
-async fn a_client_is_asked_only_for_what_it_declared() {
+async fn question_requires_declared_capability() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -200,8 +203,9 @@ async fn a_client_is_asked_only_for_what_it_declared() {
     assert_eq!(all["inputRequests"].as_object().unwrap().len(), 2);
 }
 
+/// The job is cancelled, and receives no answer.
 #[tokio::test]
-async fn a_refused_question_does_what_its_tool_says() {
+async fn refusal_ends_task_if_configured() {
     let server = server(
         r#"
         [tools.strict]
@@ -230,9 +234,9 @@ async fn a_refused_question_does_what_its_tool_says() {
     }
 }
 
-/// The task goes on waiting, and an answer that is given in the engine is one.
+/// The task keeps waiting, and an answer that is given in the engine counts.
 #[tokio::test]
-async fn unable_client_is_told_where_to_answer() {
+async fn unable_client_sees_where_to_answer() {
     let server = server(
         r#"
         [tools.modelled]

@@ -1,4 +1,5 @@
-//! The real program: what a `kill -9` leaves of a call that asks before it starts, and what a job is told of the trace.
+//! Tests with the real program: a `kill -9` during a call that asks before it starts, and the trace context
+//! that a job receives.
 
 use std::fs;
 
@@ -26,8 +27,9 @@ fn client(app: &TestApp) -> Client {
     Client::at(app.server.url(), able()).holding_tasks()
 }
 
+/// However often it is sent, one job starts.
 #[tokio::test]
-async fn a_state_that_outlives_a_kill_still_starts_one_job() {
+async fn request_state_survives_server_kill() {
     let mut app = TestApp::start(TOOLS);
     let asked = client(&app).call("mark", json!({})).await;
     assert_eq!(asked["resultType"], "input_required");
@@ -48,8 +50,9 @@ async fn a_state_that_outlives_a_kill_still_starts_one_job() {
     assert_eq!(marks.lines().count(), 1);
 }
 
+/// An invalid trace is not passed on.
 #[tokio::test]
-async fn a_job_is_told_of_the_trace_that_its_call_belongs_to() {
+async fn job_receives_trace_of_call() {
     let app = TestApp::start(TOOLS);
     let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
     let meta = json!({"traceparent": parent, "tracestate": "a=1"});

@@ -1,4 +1,5 @@
-//! Multi round-trip requests: what is asked before anything starts, and what a job asks of a call that is not a task.
+//! Tests for multi round-trip requests: questions before anything starts, and questions of a job in a call
+//! that is not a task.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ fn accept(content: Value) -> Value {
     json!({"action": "accept", "content": content})
 }
 
-/// What asks, and the state to come back with.
+/// Returns the questions, and the request state to send back.
 fn asked(result: &Value) -> (Value, String) {
     assert_eq!(result["resultType"], "input_required", "{result}");
     for none in ["taskId", "ttlMs", "cacheScope", "content"] {
@@ -21,7 +22,7 @@ fn asked(result: &Value) -> (Value, String) {
     (result["inputRequests"].clone(), result["requestState"].as_str().unwrap().to_owned())
 }
 
-/// The same call again, with answers and a state.
+/// Returns the parameters of the same call again, with answers and a state.
 fn again(tool: &str, arguments: &Value, responses: &Value, state: &str) -> Value {
     json!({"name": tool, "arguments": arguments, "inputResponses": responses, "requestState": state})
 }
@@ -30,13 +31,14 @@ async fn go_on(client: &Client, tool: &str, responses: Value, state: &str) -> Re
     client.ask("tools/call", again(tool, &json!({}), &responses, state)).await
 }
 
-/// The keys of the questions.
+/// Returns the keys of the questions.
 fn keys(requests: &Value) -> Vec<&str> {
     requests.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
+/// If the user declines, nothing starts.
 #[tokio::test]
-async fn consent_is_asked_for_before_anything_starts() {
+async fn start_waits_for_consent() {
     let server = server(ASKING).await;
     for client in [Client::of(&server), Client::plain(&server)] {
         let before = server.stage.starts();
@@ -63,15 +65,16 @@ async fn consent_is_asked_for_before_anything_starts() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_for_consent_to_what_would_be_refused() {
+async fn invalid_call_asks_no_consent() {
     let server = server(ASKING).await;
     let answer = Client::of(&server).call("careful", json!({"path": 5})).await;
     assert_eq!((&answer["resultType"], &answer["isError"]), (&json!("complete"), &json!(true)));
     assert!(text(&answer).contains("path"), "{answer}");
 }
 
+/// Only answers to what was asked are used.
 #[tokio::test]
-async fn a_parameter_that_was_left_out_is_asked_for() {
+async fn missing_parameter_is_asked() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     let (requests, state) = asked(&client.call("deploy", json!({})).await);
@@ -92,7 +95,7 @@ async fn a_parameter_that_was_left_out_is_asked_for() {
 }
 
 #[tokio::test]
-async fn answers_may_come_with_the_first_call() {
+async fn first_call_may_have_answers() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     let early = json!({
@@ -103,8 +106,9 @@ async fn answers_may_come_with_the_first_call() {
     assert_eq!(server.stage.job(1).await.arguments(), json!({"env": "staging"}));
 }
 
+/// A malformed answer is a protocol error. Nothing starts.
 #[tokio::test]
-async fn what_is_missing_or_does_not_fit_is_asked_for_again() {
+async fn invalid_answer_repeats_question() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     let (_, state) = asked(&client.call("deploy", json!({})).await);
@@ -131,8 +135,9 @@ async fn what_is_missing_or_does_not_fit_is_asked_for_again() {
     assert_eq!(server.stage.starts(), 0);
 }
 
+/// Consent is asked last. The answers of one step may come one by one.
 #[tokio::test]
-async fn questions_are_asked_step_by_step_and_consent_last() {
+async fn questions_follow_configured_steps() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     let (requests, first) = asked(&client.call("stepped", json!({})).await);
@@ -153,14 +158,14 @@ async fn questions_are_asked_step_by_step_and_consent_last() {
     let yes = json!({"confirm": accept(json!({}))});
     id_of(&go_on(&client, "stepped", yes, &fourth).await.unwrap());
     assert_eq!(server.stage.job(1).await.arguments(), json!({"who": "ana", "size": 3}));
-    // Who declines what is needed starts nothing.
+    // If a required answer is declined, nothing starts.
     let declined = go_on(&client, "stepped", json!({"details": {"action": "decline"}}), &second).await;
     assert_eq!(declined.unwrap()["isError"], true);
     assert_eq!(server.stage.starts(), 1);
 }
 
 #[tokio::test]
-async fn pages_models_and_roots_are_asked_in_their_own_ways() {
+async fn url_sampling_and_roots_are_asked() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     let (requests, state) = asked(&client.call("visit", json!({})).await);
@@ -184,8 +189,9 @@ async fn pages_models_and_roots_are_asked_in_their_own_ways() {
     assert_eq!(server.stage.job(3).await.arguments(), json!({"roots": ["file:///a", "file:///b"]}));
 }
 
+/// A client that cannot be asked is refused, unless there is nothing to ask or the tool has a fallback.
 #[tokio::test]
-async fn whoever_cannot_be_asked_is_told_what_is_needed() {
+async fn missing_capability_is_named() {
     let server = server(ASKING).await;
     let form = json!({"elicitation": {"form": {}}});
     for (tool, able, needed) in [
@@ -212,7 +218,7 @@ async fn whoever_cannot_be_asked_is_told_what_is_needed() {
 }
 
 #[tokio::test]
-async fn an_optional_question_is_left_out_where_it_cannot_be_asked() {
+async fn optional_question_needs_capability() {
     let server = server(
         r#"
         [tools.either]
@@ -236,8 +242,9 @@ async fn an_optional_question_is_left_out_where_it_cannot_be_asked() {
     assert_eq!(keys(&asked(&both.call("either", json!({})).await).0), ["guess", "name"]);
 }
 
+/// A changed state, or one with another tool or other arguments, is refused.
 #[tokio::test]
-async fn a_state_is_good_for_the_call_that_it_was_given_to() {
+async fn request_state_is_bound_to_call() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     let path = json!({"path": "/a"});
@@ -271,8 +278,9 @@ async fn a_state_is_good_for_the_call_that_it_was_given_to() {
     id_of(&client.get("tools/call", again("careful", &path, &yes, &state)).await);
 }
 
+/// Covers concurrent calls, a restart, and an ended task.
 #[tokio::test]
-async fn a_call_that_is_sent_again_is_the_same_task_also_after_a_restart() {
+async fn repeated_round_returns_same_task() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     let (_, state) = asked(&client.call("careful", json!({})).await);
@@ -290,14 +298,14 @@ async fn a_call_that_is_sent_again_is_the_same_task_also_after_a_restart() {
     let plain = Client::plain(&server);
     assert_eq!(text(&go_on(&plain, "careful", yes.clone(), &state).await.unwrap()), "once");
     assert_eq!(server.stage.starts(), 1);
-    // Whoever wants another job calls anew.
+    // A new call starts another job.
     let (_, other) = asked(&client.call("careful", json!({})).await);
     assert_ne!(id_of(&go_on(&client, "careful", yes, &other).await.unwrap()), ids[0]);
     assert_eq!(server.stage.starts(), 2);
 }
 
 #[tokio::test]
-async fn other_answers_under_a_state_that_was_used_start_nothing() {
+async fn used_state_rejects_other_answers() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     let (_, state) = asked(&client.call("deploy", json!({})).await);
@@ -310,14 +318,15 @@ async fn other_answers_under_a_state_that_was_used_start_nothing() {
     assert_eq!(server.stage.starts(), 1);
 }
 
-/// A server whose plain calls wait for longer than any test.
+/// Starts a server whose plain calls wait longer than any test runs.
 async fn patient() -> Server {
     let long = [("call_budget = \"400ms\"", "call_budget = \"60s\"")];
     super::bench::changed(&long, &format!("[auth]\nsingle_user = true\n{ASKING}")).await
 }
 
+/// The next round continues the call, and the result can be read again.
 #[tokio::test]
-async fn a_jobs_question_is_asked_in_the_answer_to_a_plain_call_which_then_goes_on() {
+async fn plain_call_returns_job_question() {
     let server = patient().await;
     let client = Client::plain(&server);
     let name = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
@@ -327,7 +336,7 @@ async fn a_jobs_question_is_asked_in_the_answer_to_a_plain_call_which_then_goes_
     let (requests, state) = asked(&call.end().await.unwrap());
     let key = keys(&requests)[0].to_owned();
     assert_eq!(requests[&key]["params"]["message"], "Who?");
-    // Without an answer it asks again; with one that does not fit, it says so.
+    // Without an answer the call asks again; an invalid answer is refused.
     let (same, state) = asked(&go_on(&client, "work", json!({}), &state).await.unwrap());
     assert_eq!(same, requests);
     let refused = go_on(&client, "work", json!({ &key: accept(json!({"name": 5})) }), &state).await;
@@ -354,8 +363,9 @@ async fn a_jobs_question_is_asked_in_the_answer_to_a_plain_call_which_then_goes_
     assert_eq!(server.stage.starts(), 1);
 }
 
+/// The call returns a handle instead.
 #[tokio::test]
-async fn a_question_that_this_client_cannot_be_asked_is_not_in_the_answer() {
+async fn unsupported_question_is_left_out() {
     let server = server("").await;
     let client = Client::able(&server, json!({"roots": {}}));
     let call = client.open("tools/call", json!({"name": "work"})).await;
@@ -371,7 +381,7 @@ async fn a_question_that_this_client_cannot_be_asked_is_not_in_the_answer() {
 }
 
 #[tokio::test]
-async fn only_calls_are_answered_with_what_is_to_be_asked() {
+async fn only_calls_return_questions() {
     let server = server("").await;
     let client = Client::able(&server, able()).holding_tasks();
     let id = client.start("work", json!({})).await;

@@ -1,4 +1,4 @@
-//! The same over stdio, with the real program: one request a line, and both generations over one pipe.
+//! Tests for stdio with the real program: one request per line, and both generations over one pipe.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -28,7 +28,7 @@ confirm = "Really?"
 target.command = ["echo", "done with care"]
 "#;
 
-/// The longest that anything here may take.
+/// Timeout for anything in these tests.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The program and the two ends of its pipes.
@@ -54,7 +54,7 @@ impl Program {
         self.input.as_mut().unwrap().write_all(line.as_bytes()).await.unwrap();
     }
 
-    /// The next message, held against the schema of its generation.
+    /// Returns the next message, checked against the schema of its generation.
     async fn hear(&mut self, generation: Generation) -> Value {
         let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await.expect("nothing comes");
         let message = serde_json::from_str(&line.unwrap().expect("the output ended")).unwrap();
@@ -62,7 +62,7 @@ impl Program {
         message
     }
 
-    /// Sends a request of 2026-07-28 and gives its answer; nothing else may come before it.
+    /// Sends a 2026-07-28 request and returns its answer. No other message may come before it.
     async fn ask(&mut self, request: &Value) -> Value {
         self.say(request).await;
         let answer = self.hear(Generation::V2026).await;
@@ -83,7 +83,7 @@ impl Program {
         }
     }
 
-    /// Closes the input, and waits for the end; what it still said comes back.
+    /// Closes the input, waits for the end, and returns the remaining messages.
     async fn end(mut self) -> Vec<Value> {
         self.input = None;
         let mut rest = Vec::new();
@@ -96,7 +96,7 @@ impl Program {
     }
 }
 
-/// A request of 2026-07-28, of a client that holds tasks.
+/// Returns a 2026-07-28 request of a client that supports tasks.
 fn modern(id: impl Into<Value>, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": VERSION,
@@ -115,12 +115,13 @@ fn cancelled(id: &Value) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
 }
 
+/// Notifications and responses get no answer.
 #[tokio::test]
-async fn requests_that_stand_by_themselves_need_no_beginning() {
+async fn stateless_requests_need_no_initialize() {
     let mut program = Program::start();
     let told = program.ask(&modern(1, "server/discover", json!({}))).await;
     assert_eq!(told["result"]["supportedVersions"][0], VERSION);
-    // There are no headers, so there is nothing to agree with.
+    // Over stdio there are no headers that must match the body.
     let hello = program.ask(&modern("two", "tools/call", json!({"name": "hello"}))).await;
     let task = match hello["result"]["taskId"].as_str() {
         Some(id) => id.to_owned(),
@@ -132,7 +133,7 @@ async fn requests_that_stand_by_themselves_need_no_beginning() {
     };
     let got = program.ask(&modern(4, "tasks/get", json!({ "taskId": task }))).await;
     assert_eq!(got["result"]["taskId"], task);
-    // Nothing is ever said to what is no request.
+    // A message that is no request never gets an answer.
     program.say(&json!({"jsonrpc": "2.0", "method": "notifications/whatever"})).await;
     program.say(&json!({"jsonrpc": "2.0", "id": 7, "result": {}})).await;
     assert!(program.ask(&modern(5, "tools/list", json!({}))).await["result"].is_object());
@@ -141,7 +142,7 @@ async fn requests_that_stand_by_themselves_need_no_beginning() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_said_as_over_http() {
+async fn stdio_errors_match_http() {
     let mut program = Program::start();
     let mut bare = modern(1, "server/discover", json!({}));
     bare["params"] = json!({});
@@ -159,7 +160,7 @@ async fn what_is_wrong_with_a_request_is_said_as_over_http() {
 }
 
 #[tokio::test]
-async fn a_question_before_the_start_takes_two_rounds() {
+async fn consent_takes_two_rounds() {
     let mut program = Program::start();
     let asked = program.ask(&modern(1, "tools/call", json!({"name": "careful"}))).await["result"].clone();
     assert_eq!(asked["resultType"], "input_required");
@@ -177,14 +178,15 @@ async fn a_question_before_the_start_takes_two_rounds() {
     assert_eq!(program.end().await, Vec::<Value>::new());
 }
 
+/// Each message is handled by its own metadata.
 #[tokio::test]
-async fn both_generations_share_one_pipe_in_any_order() {
+async fn generations_share_one_pipe() {
     for probe_first in [true, false] {
         let mut program = Program::start();
         if probe_first {
             assert!(program.ask(&modern(1, "server/discover", json!({}))).await["result"].is_object());
         }
-        // Both before and after the beginning a request of the other kind is what it says it is.
+        // Before and after `initialize`, a request of the other generation is treated by its own metadata.
         program.say(&initialize(2, VERSION)).await;
         let begun = program.hear(Generation::V2025).await;
         assert_eq!(begun["result"]["protocolVersion"], "2025-11-25");
@@ -196,7 +198,7 @@ async fn both_generations_share_one_pipe_in_any_order() {
         let seen = program.hear(Generation::V2025).await;
         schema::check_answer(Generation::V2025, &get, &seen);
         assert_eq!(seen["result"]["status"], "working");
-        // The two kinds may use the same ids at the same time.
+        // Both generations may use the same ids at the same time.
         program.say(&modern(5, "tools/list", json!({}))).await;
         program.say(&json!({"jsonrpc": "2.0", "id": 5, "method": "tools/list", "params": {}})).await;
         let mut kinds = Vec::new();
@@ -220,7 +222,8 @@ async fn a_cancelled_request_is_not_answered() {
     let mut waits = modern("w", "tools/call", json!({"name": "slow"}));
     waits["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     program.say(&waits).await;
-    // Cancelled only once its row is there: what is tested here is the request, not the moment of the insert.
+    // The request is cancelled only once its row exists: this test is about the request, not the time of the
+    // insert.
     loop {
         let list = program.ask(&modern(3, "tools/call", json!({"name": "task_list"}))).await;
         if list["result"]["structuredContent"]["tasks"][0]["task_id"].is_string() {
@@ -240,8 +243,9 @@ async fn a_cancelled_request_is_not_answered() {
     assert!(rest.iter().all(|message| message["id"] != "w"), "{rest:?}");
 }
 
+/// Each message names its subscription.
 #[tokio::test]
-async fn subscriptions_share_the_pipe_and_each_message_says_whose_it_is() {
+async fn subscriptions_share_one_pipe() {
     let mut program = Program::start();
     let slow = program.ask(&modern(1, "tools/call", json!({"name": "slow"}))).await;
     let task = slow["result"]["taskId"].clone();
@@ -260,7 +264,7 @@ async fn subscriptions_share_the_pipe_and_each_message_says_whose_it_is() {
     for id in ["a", "b"] {
         assert_eq!(first[id], ["notifications/subscriptions/acknowledged", "notifications/tasks"]);
     }
-    // The client ends one of them, and hears nothing more of it.
+    // The client ends one subscription, and receives nothing more of it.
     program.say(&cancelled(&json!("a"))).await;
     program.ask(&modern(2, "tools/list", json!({}))).await;
     program.say(&modern(3, "tasks/cancel", json!({ "taskId": task }))).await;
@@ -274,7 +278,7 @@ async fn subscriptions_share_the_pipe_and_each_message_says_whose_it_is() {
             break;
         }
     }
-    // The server ends the other one: it says so, and answers the request.
+    // The server ends the other one: it sends a notification, and answers the request.
     let rest = program.end().await;
     assert_eq!(rest.len(), 2, "{rest:?}");
     for message in &rest {

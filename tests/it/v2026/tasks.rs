@@ -1,4 +1,4 @@
-//! Tasks: how they are polled, end, are cancelled and expire.
+//! Tests for tasks: how they are polled, end, are cancelled and expire.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use taskbridge_sdk::{JobState, Observation, Output};
 
 use super::bench::{Client, TASKS, able, acknowledged, changed, id_of, server, text};
 
-/// Milliseconds since the epoch of a time on the wire.
+/// Returns a time of the wire format in milliseconds since the epoch.
 fn millis(time: &Value) -> i64 {
     time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap().as_millisecond()
 }
 
 #[tokio::test]
-async fn polling_tells_what_moves_and_in_the_end_the_result() {
+async fn poll_returns_status_then_result() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -39,7 +39,7 @@ async fn polling_tells_what_moves_and_in_the_end_the_result() {
 }
 
 #[tokio::test]
-async fn a_job_that_failed_has_completed_and_its_result_says_so() {
+async fn failed_job_completes_with_error_result() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -52,8 +52,9 @@ async fn a_job_that_failed_has_completed_and_its_result_says_so() {
     assert_eq!(task.get("error"), None);
 }
 
+/// Covers a job that exceeds its maximum runtime, and one that the engine no longer has.
 #[tokio::test]
-async fn a_job_that_could_not_be_tracked_has_failed_with_an_error() {
+async fn lost_job_fails_with_error() {
     let server = server(
         r#"
         [tools.short]
@@ -77,8 +78,9 @@ async fn a_job_that_could_not_be_tracked_has_failed_with_an_error() {
     assert_eq!(client.until(&gone, "failed").await["error"]["code"], -32603);
 }
 
+/// The cancellation is acknowledged at once, and the task is cancelled when the job is.
 #[tokio::test]
-async fn a_cancellation_is_acknowledged_and_carried_out_once_the_job_says_so() {
+async fn cancel_waits_for_job() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -105,7 +107,7 @@ async fn a_cancellation_is_acknowledged_and_carried_out_once_the_job_says_so() {
 }
 
 #[tokio::test]
-async fn a_job_that_ends_before_its_cancellation_keeps_its_result() {
+async fn ended_job_ignores_cancellation() {
     let server = server("").await;
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
@@ -117,8 +119,9 @@ async fn a_job_that_ends_before_its_cancellation_keeps_its_result() {
     assert_eq!(text(&task["result"]), "finished all the same");
 }
 
+/// Every method gives the same error for an unknown id, and for an id of a wrong type.
 #[tokio::test]
-async fn unknown_and_wrong_task_ids_are_refused_alike() {
+async fn bad_task_id_is_refused() {
     let server = server("").await;
     let client = Client::of(&server);
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
@@ -137,7 +140,7 @@ async fn unknown_and_wrong_task_ids_are_refused_alike() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_declare_the_extension_reaches_no_task() {
+async fn tasks_require_declared_extension() {
     let server = server("").await;
     let id = Client::of(&server).start("work", json!({})).await;
     let client = Client::able(&server, able());
@@ -154,8 +157,9 @@ async fn whoever_does_not_declare_the_extension_reaches_no_task() {
     assert_eq!(failure.data, json!({"requiredCapabilities": {"extensions": {TASKS: {}}}}));
 }
 
+/// It does not expire while its job runs.
 #[tokio::test]
-async fn a_task_expires_when_its_ttl_is_over() {
+async fn task_expires_after_its_ttl() {
     let server = server(
         r#"
         [lifetime]
@@ -183,7 +187,7 @@ async fn a_task_expires_when_its_ttl_is_over() {
 }
 
 #[tokio::test]
-async fn tasks_survive_a_restart_with_their_results() {
+async fn tasks_survive_restart() {
     let server = server("").await;
     let client = Client::of(&server);
     let (done, open) = (client.start("work", json!({})).await, client.start("work", json!({"n": 2})).await);
@@ -199,8 +203,9 @@ async fn tasks_survive_a_restart_with_their_results() {
     assert_eq!(server.stage.starts(), 2);
 }
 
+/// They are delayed, then refused with `Retry-After`.
 #[tokio::test]
-async fn whoever_polls_without_pause_is_slowed_down_and_then_refused() {
+async fn fast_polls_are_throttled() {
     let server = changed(
         &[("max_polls_per_second = 10000", "max_polls_per_second = 2")],
         "[auth]\nsingle_user = true",
@@ -209,7 +214,7 @@ async fn whoever_polls_without_pause_is_slowed_down_and_then_refused() {
     let client = Client::of(&server);
     let id = client.start("work", json!({})).await;
     let request = client.request("tasks/get", json!({ "taskId": id }));
-    // Each replica counts for itself: so many let through so many times as many.
+    // Each replica counts separately, so N replicas accept N times as many polls.
     let replicas = server.replicas.len();
     let polls = (0..30 * replicas).map(|_| client.post(&request).send());
     let answers = futures_util::future::join_all(polls).await;

@@ -1,4 +1,4 @@
-//! `tools/list`, and what a call is answered with.
+//! Tests for `tools/list`, and for the answers to calls.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{JobState, Output};
@@ -10,8 +10,7 @@ fn ended() -> Value {
     json!({"end": {"succeeded": {"content": [{"type": "text", "text": "done"}]}}})
 }
 
-/// The names of all tools, page by page; every page is as good as the others for as long.
-/// The tools, page by page.
+/// Returns all tools, page by page. Every page must have a `ttlMs` and the cache scope `private`.
 async fn listed(client: &Client) -> Vec<Vec<Value>> {
     let (mut pages, mut params) = (Vec::new(), json!({}));
     loop {
@@ -34,7 +33,7 @@ async fn names(client: &Client) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn the_list_comes_in_pages_in_an_order_that_stays() {
+async fn tool_list_order_is_stable() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     let pages = names(&client).await;
@@ -50,8 +49,9 @@ async fn the_list_comes_in_pages_in_an_order_that_stays() {
     assert_eq!(client.refused("tools/list", json!({"cursor": "nonsense"})).await.code, -32602);
 }
 
+/// Clients with the extension see only the companion tools that it does not replace.
 #[tokio::test]
-async fn companion_tools_are_for_those_who_hold_no_tasks() {
+async fn companion_tools_need_no_extension() {
     let server = server("").await;
     let companions = |pages: Vec<Vec<String>>| -> Vec<String> {
         pages.concat().into_iter().filter(|name| name.starts_with("task_")).collect()
@@ -66,8 +66,9 @@ async fn companion_tools_are_for_those_who_hold_no_tasks() {
     assert!(text(&list).contains(&id), "{list}");
 }
 
+/// Applies to clients with the tasks extension, and to failed jobs.
 #[tokio::test]
-async fn a_job_that_ends_in_a_moment_is_answered_with_its_result() {
+async fn instant_job_returns_result() {
     let server = unhurried("10s", "").await;
     let client = Client::of(&server);
     let answer = client.call("work", ended()).await;
@@ -79,8 +80,9 @@ async fn a_job_that_ends_in_a_moment_is_answered_with_its_result() {
     assert!(text(&answer).contains("boom"));
 }
 
+/// The task can be read at once.
 #[tokio::test]
-async fn a_job_that_takes_longer_is_answered_with_a_task_that_can_be_got_at_once() {
+async fn slow_job_returns_task() {
     let server = server("").await;
     let client = Client::of(&server);
     let mut ids = std::collections::HashSet::new();
@@ -107,7 +109,7 @@ async fn a_job_that_takes_longer_is_answered_with_a_task_that_can_be_got_at_once
 }
 
 #[tokio::test]
-async fn without_the_extension_nothing_becomes_a_task() {
+async fn task_requires_extension() {
     let server = server(ASKING).await;
     let others = json!({"elicitation": {}, "extensions": {"com.example/other": {}, TASKS: true}});
     for client in [Client::plain(&server), Client::able(&server, json!({})), Client::able(&server, others)] {
@@ -124,7 +126,7 @@ async fn without_the_extension_nothing_becomes_a_task() {
 }
 
 #[tokio::test]
-async fn the_parameter_of_the_revision_before_decides_nothing() {
+async fn legacy_task_parameter_is_ignored() {
     let (server, slow) = (server(ASKING).await, unhurried("10s", "").await);
     let client = Client::of(&server);
     for task in [json!({}), json!({"ttl": 5}), json!(null), json!(7)] {
@@ -138,8 +140,9 @@ async fn the_parameter_of_the_revision_before_decides_nothing() {
     }
 }
 
+/// Past the call budget, it returns a handle.
 #[tokio::test]
-async fn a_tool_that_is_never_a_task_is_waited_for() {
+async fn tool_without_tasks_waits() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     let call = client.open("tools/call", json!({"name": "never"})).await;
@@ -151,7 +154,7 @@ async fn a_tool_that_is_never_a_task_is_waited_for() {
 }
 
 #[tokio::test]
-async fn arguments_are_held_against_the_schema_before_anything_starts() {
+async fn invalid_arguments_start_nothing() {
     let server = server(ASKING).await;
     let client = Client::of(&server);
     for (arguments, said) in [
@@ -174,8 +177,9 @@ async fn arguments_are_held_against_the_schema_before_anything_starts() {
     assert_eq!(server.stage.starts(), 0);
 }
 
+/// Covers plain calls and ended tasks. The same key with other arguments, or an invalid key, is refused.
 #[tokio::test]
-async fn the_same_key_is_the_same_task() {
+async fn repeated_key_returns_same_task() {
     let server = server("").await;
     let client = Client::of(&server);
     let keyed = |arguments: Value| json!({"name": "work", "arguments": arguments, "_meta": {"io.taskbridge/idempotency-key": "k1"}});
@@ -196,8 +200,9 @@ async fn the_same_key_is_the_same_task() {
     }
 }
 
+/// Applies to the result and to a handle.
 #[tokio::test]
-async fn structured_results_fit_the_schema_that_is_published_for_them() {
+async fn results_fit_output_schema() {
     let server = server(
         r#"
         [tools.typed]

@@ -1,5 +1,5 @@
-//! Faults of single writes and of the whole file, made from outside of the store: a lock by another connection, a clock
-//! that panics on the writer thread, and ids that repeat.
+//! Faults of single writes and of the whole file, injected from outside of the store: a lock by another
+//! connection, a clock that panics on the writer thread, and repeated ids.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use taskbridge_sdk::Timestamp;
 
 use super::super::rng::Rng;
 
-/// The bytes of a task's id. Nothing else that a node draws has so many.
+/// The length of a task id in bytes. A node draws nothing else of this length.
 const ID: usize = 20;
 
-/// The write lock of a file. It is released when this is dropped.
+/// The write lock of a file, released on drop.
 pub(super) struct WriteLock(Connection);
 
 impl WriteLock {
-    /// Waits for the lock, away from the threads of the runtime.
+    /// Waits for the lock, outside of the runtime's threads.
     pub(super) async fn take(file: &Path) -> Self {
         let file = file.to_owned();
         let taken = tokio::task::spawn_blocking(move || {
@@ -39,7 +39,7 @@ impl Drop for WriteLock {
     }
 }
 
-/// At which of the next events something is due.
+/// The distances to the upcoming events at which the fault happens.
 #[derive(Default)]
 struct Countdown(Mutex<Vec<u64>>);
 
@@ -48,7 +48,7 @@ impl Countdown {
         *self.0.lock() = events.to_vec();
     }
 
-    /// Counts one event.
+    /// Counts one event, and reports whether the fault happens now.
     fn is_now(&self) -> bool {
         let mut left = self.0.lock();
         let before = left.len();
@@ -58,8 +58,9 @@ impl Countdown {
     }
 }
 
-/// The machine's clock, which panics in chosen transactions. The store reads the clock once in each, on its writer thread,
-/// and no two transactions read the same time: what has the same time was in the same batch.
+/// The machine's clock, which panics in chosen transactions. The store reads the clock once per transaction,
+/// on its writer thread, and no two transactions read the same time. So rows with the same time were in the
+/// same batch.
 #[derive(Default)]
 pub(super) struct PanickingClock {
     due: Countdown,
@@ -68,12 +69,12 @@ pub(super) struct PanickingClock {
 }
 
 impl PanickingClock {
-    /// Counts the transactions from now on, from 1.
+    /// Sets the transactions that panic, counted from now on, starting with 1.
     pub(super) fn panic_in(&self, transactions: &[u64]) {
         self.due.set(transactions);
     }
 
-    /// How often it did.
+    /// Returns the number of panics.
     pub(super) fn panicked(&self) -> u64 {
         self.panicked.load(Ordering::SeqCst)
     }
@@ -88,14 +89,14 @@ impl Clock for PanickingClock {
             self.panicked.fetch_add(1, Ordering::SeqCst);
             panic!("planted by a test: the clock panics");
         }
-        // Only the writer thread comes here.
+        // Only the writer thread reaches this.
         let now = System.now().as_millis().max(self.latest.load(Ordering::SeqCst) + 1);
         self.latest.store(now, Ordering::SeqCst);
         Timestamp::from_millis(now)
     }
 }
 
-/// Random bytes, in which chosen ids are those that were drawn before them.
+/// Random bytes, in which chosen ids repeat the id before them.
 pub(super) struct RepeatingIds {
     rng: Arc<Rng>,
     last: Mutex<[u8; ID]>,
@@ -107,7 +108,7 @@ impl RepeatingIds {
         Self { rng, last: Mutex::default(), due: Countdown::default() }
     }
 
-    /// Counts the ids from now on, from 1.
+    /// Sets the ids that repeat, counted from now on, starting with 1.
     pub(super) fn repeat_in(&self, ids: &[u64]) {
         self.due.set(ids);
     }

@@ -1,5 +1,6 @@
-//! A disk that is full in the middle of a batch. The test starts itself again as a child with a small file system of its
-//! own, or, where this user can mount none, with a limit on the length of files, which SQLite reports in other words.
+//! A disk that fills up in the middle of a batch. The test runs itself as a child on a small file system.
+//! Without the right to mount one, it limits the file size instead, which SQLite reports with other
+//! messages.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -14,36 +15,36 @@ use super::faults::WriteLock;
 use super::play_all;
 use super::scene::{Kinds, Scene};
 
-/// The test as the test program names it.
+/// The test's own name in the test program.
 const SELF: &str = "batches::full::full_disk_fails_batches_in_part";
 
-/// Names the folder to a child.
+/// The environment variable with the folder for the child.
 const FOLDER: &str = "TASKBRIDGE_TEST_SMALL_DISK";
 
-/// Mounts a small file system at $1 and runs the rest there.
+/// Mounts a small file system at $1 and runs the remaining arguments there.
 const MOUNT: &str = r#"mount -t tmpfs -o size=192m taskbridge-test "$1" && shift && exec "$@""#;
 
-/// Says that the folder is no file system of its own.
+/// The environment variable that is set if the folder is not a file system of its own.
 const LIMITED: &str = "TASKBRIDGE_TEST_LIMITED_FILES";
 
-/// Runs the rest with the signal ignored that would end a process whose file is at its limit.
+/// Runs the remaining arguments with SIGXFSZ ignored, which would end a process at the file size limit.
 const LIMIT: &str = r#"trap '' XFSZ; shift; exec "$@""#;
 
-/// The words in which SQLite's errors are reported: where the limit cuts a write short, it is an I/O error. A slow machine
-/// may take so long to hand in the large calls that the lock times out for the first of them.
+/// Messages of the expected errors. Where the limit cuts a write short, SQLite reports an I/O error. A slow
+/// machine may need so long to submit the large calls that the lock of the first one times out.
 const REASONS: [&str; 3] = ["is full", "reading or writing", "locked for more than"];
 
-/// Calls that together are larger than the writer's page cache, so that the disk is written to before the commit.
+/// Calls that together exceed the writer's page cache, so that SQLite writes to the disk before the commit.
 const LARGE: Kinds = Kinds { bytes: 90_000, keys: false };
 
-/// Where a scene's file is, and how its disk is filled.
+/// The location of a scene's file, and the way its disk is filled.
 struct Disk {
     folder: PathBuf,
     is_limited: bool,
 }
 
 impl Disk {
-    /// Leaves room for so many bytes.
+    /// Leaves this number of bytes free.
     fn fill(&self, database: &Path, room: u64) {
         let log = database.with_file_name("tasks.db-wal");
         let length = |file: &Path| fs::metadata(file).unwrap().len();
@@ -61,7 +62,7 @@ impl Disk {
         file.set_len(end - room).unwrap();
     }
 
-    /// Makes room again.
+    /// Frees the disk again.
     fn free(&self) {
         match self.is_limited {
             true => limit_files(getrlimit(Resource::Fsize).maximum),
@@ -75,8 +76,8 @@ fn limit_files(current: Option<u64>) {
     setrlimit(Resource::Fsize, Rlimit { current, maximum }).unwrap();
 }
 
-/// A batch fills the disk: at its commit, or in the middle of its work, where its writes are too large for the cache. Then
-/// each is made alone, and as many of them are written as there is room for.
+/// A batch fills the disk, either at its commit or during its work if its writes exceed the cache. The
+/// writer then makes each write alone, and as many succeed as fit.
 #[tokio::test]
 async fn full_disk_fails_batches_in_part() {
     #[expect(clippy::disallowed_methods, reason = "the parent test passes the folder")]
@@ -88,7 +89,7 @@ async fn full_disk_fails_batches_in_part() {
 }
 
 async fn play_on(disk: &Disk) {
-    // One at a time: they share the disk.
+    // One at a time, because they share the disk.
     play_all("a full disk", 1, async |seed| {
         let dir = tempfile::tempdir_in(&disk.folder).unwrap();
         let file = dir.path().join("tasks.db");
@@ -103,7 +104,7 @@ async fn play_on(disk: &Disk) {
                 false => (120, Kinds { bytes: 0, keys: true }, scene.rng.below(128 << 10)),
             };
             let mut wave = Box::pin(scene.wave_of(clients, kinds));
-            // All calls are handed to the writer, which waits for the lock.
+            // All calls are queued at the writer, which waits for the lock.
             assert!(futures_util::poll!(&mut wave).is_pending());
             disk.fill(&file, room);
             drop(lock);

@@ -1,8 +1,8 @@
-//! Batches of the writer thread that fail as a whole or in part: the real service and reconciler over the real store, in
-//! real time. The file is locked by another connection, the disk is full, or one write of a batch fails.
+//! Tests of writer batches that fail as a whole or in part: the real service and reconciler over the real
+//! store, in real time. Another connection locks the file, the disk is full, or one write of a batch fails.
 //!
-//! Checked are: what was answered as written is there, and nothing else; one job for a call; every task ends with its
-//! result; the file is sound, and can be written afterwards.
+//! The checks: exactly the writes that were acknowledged are in the file, each call has one job, every task
+//! ends with its result, and the file is intact and writable afterwards.
 
 mod faults;
 mod full;
@@ -17,10 +17,10 @@ use self::faults::WriteLock;
 use self::scene::{Figures, Kinds, Scene};
 use super::knob;
 
-/// How many seeds `tests/run` tries of each. A long run tries a thousandth of the seeds that it tries of the worlds.
+/// Number of seeds per test in `tests/run`. A long run tries a thousandth of the seeds of the worlds.
 const SEEDS: u64 = 4;
 
-/// Most of the time is spent waiting, so that several scenes run at once.
+/// Scenes mostly wait, so several run concurrently.
 const AT_ONCE: usize = 4;
 
 fn seeds() -> Vec<u64> {
@@ -31,7 +31,7 @@ fn seeds() -> Vec<u64> {
     (first..first + count).collect()
 }
 
-/// Plays a scene under each seed. A scene that fails names its seed.
+/// Plays a scene under each seed. A failing scene prints its seed.
 #[allow(clippy::print_stdout, reason = "a failing seed is printed, and the figures of long runs")]
 async fn play_all(name: &str, at_once: usize, scene: impl AsyncFn(u64) -> Figures) {
     for seeds in seeds().chunks(at_once) {
@@ -45,10 +45,10 @@ async fn play_all(name: &str, at_once: usize, scene: impl AsyncFn(u64) -> Figure
     }
 }
 
-/// Another connection holds the write lock while calls, ends and cancels are written: for a moment, or for longer than the
-/// writer waits, once or twice.
+/// Another connection has the write lock while calls, ends and cancels are written: briefly, or for longer
+/// than the writer waits, once or twice.
 #[tokio::test]
-async fn locked_file_fails_batches_as_a_whole() {
+async fn locked_file_fails_whole_batches() {
     play_all("a locked file", AT_ONCE, async |seed| {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tasks.db");
@@ -74,7 +74,7 @@ async fn locked_file_fails_batches_as_a_whole() {
     .await;
 }
 
-/// Ids that are taken make some inserts of a batch fail. Only they fail.
+/// Duplicate ids make some inserts of a batch fail. Only these fail.
 #[tokio::test]
 async fn failing_write_spares_its_batch() {
     play_all("writes that fail alone", AT_ONCE, async |seed| {
@@ -89,7 +89,7 @@ async fn failing_write_spares_its_batch() {
             let twins: BTreeSet<u64> = (0..5).map(|_| 2 + scene.rng.below(90)).collect();
             let twins = Vec::from_iter(twins);
             scene.ids.repeat_in(&twins);
-            // All calls are handed to the writer, which waits for the lock.
+            // All calls are queued at the writer, which waits for the lock.
             assert!(futures_util::poll!(&mut wave).is_pending());
             drop(lock);
             wave.await;
@@ -102,7 +102,7 @@ async fn failing_write_spares_its_batch() {
     .await;
 }
 
-/// The transaction of a batch panics, and then those of some of its writes alone.
+/// The transaction of a batch panics, and then those of some single writes.
 #[tokio::test]
 async fn panicking_write_spares_its_batch() {
     play_all("writes that panic", AT_ONCE, async |seed| {
@@ -115,14 +115,15 @@ async fn panicking_write_spares_its_batch() {
             let lock = WriteLock::take(&file).await;
             let mut wave = Box::pin(scene.wave(100));
             assert!(futures_util::poll!(&mut wave).is_pending());
-            // The writer holds the first of them, or many. So two or three of these hit a write that is alone.
+            // The writer's first batch has one of them or many. So two or three panics hit a write that is
+            // alone.
             scene.clock.panic_in(&[1, 2, 3 + scene.rng.below(12)]);
             drop(lock);
             wave.await;
             assert!(scene.refused() <= 2, "{} calls are refused", scene.refused());
         };
         tokio::join!(earlier, later);
-        // The last may hit what the reconciler writes.
+        // The last panic may hit a write of the reconciler.
         while scene.clock.panicked() < 3 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

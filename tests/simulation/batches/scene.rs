@@ -1,4 +1,4 @@
-//! [`Scene`]: one process over a file, its clients, and what is checked of them. Faults are up to the tests.
+//! [`Scene`]: one process over a file, its clients, and the checks of both. The tests inject the faults.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use super::super::record::Expected;
 use super::super::rng::Rng;
 use super::faults::{PanickingClock, RepeatingIds, WriteLock};
 
-/// Everything has ended long before this.
+/// Timeout of the whole scene.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// How many calls are made in the end.
+/// Number of calls at the end of a scene.
 const LAST: u64 = 60;
 
-/// The longest that a job runs that ends, and that a client waits before it cancels, in milliseconds.
+/// Maximum duration of a job that ends, and of a client's wait before a cancel, in milliseconds.
 const LONGEST: u64 = 700;
 
 /// One process and its clients.
@@ -49,12 +49,12 @@ pub(super) struct Scene {
     calls: AtomicU64,
 }
 
-/// What calls a wave is made of.
+/// The kinds of calls in a wave.
 #[derive(Clone, Copy)]
 pub(super) struct Kinds {
-    /// The length of their texts.
+    /// The length of the calls' texts.
     pub(super) bytes: usize,
-    /// Whether some have idempotency keys, so that they may find the task of another.
+    /// Whether some calls have idempotency keys, so that they may find another call's task.
     pub(super) keys: bool,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Refused {
     pub(super) error: String,
 }
 
-/// What a scene came to, for long runs to print.
+/// The figures of a scene, printed by long runs.
 #[derive(Debug)]
 #[allow(dead_code, reason = "it is printed")]
 pub(super) struct Figures {
@@ -107,12 +107,13 @@ impl Scene {
         Self { rng, clock, ids, store, mode, engine, node, record, refused, refused_cancels, calls }
     }
 
-    /// So many clients call at once, and some cancel. All calls are handed to the store on the first poll.
+    /// Runs this number of clients concurrently, some of which cancel. The first poll submits all calls to
+    /// the store.
     pub(super) async fn wave(&self, clients: u64) {
         self.wave_of(clients, Kinds { bytes: 0, keys: true }).await;
     }
 
-    /// The same, with calls of this kind.
+    /// Does the same with calls of these kinds.
     pub(super) async fn wave_of(&self, clients: u64, kinds: Kinds) {
         join_all((0..clients).map(|_| self.client(kinds))).await;
     }
@@ -154,7 +155,8 @@ impl Scene {
             None => (arguments, expected),
         };
         let takes_slot = key.is_none() && expected != Expected::Endless && self.rng.one_in(16);
-        // The rows of one owner are read at one moment, so that no slot seems to be held by a row and the next one.
+        // Rows that take a slot have one owner, because one `list` reads an owner's rows at one moment.
+        // Otherwise a slot could seem to be taken by two rows in succession.
         let owner = Owner::new(if !takes_slot && self.rng.one_in(3) { "ben" } else { "ana" });
         let call = Call {
             origin: Origin { session: Some(format!("call-{number}")), ..Origin::default() },
@@ -166,7 +168,7 @@ impl Scene {
         (call, expected)
     }
 
-    /// Only a job that would never end is cancelled again where the store refused that: of the others it is then checked
+    /// A refused cancel is only repeated for a job that would never end. For other jobs, the check expects
     /// that they were not cancelled.
     async fn cancel(&self, promise: &Promise) {
         let mode = if self.rng.one_in(2) { Cancel::Settle } else { Cancel::Request };
@@ -192,12 +194,12 @@ impl Scene {
         }
     }
 
-    /// How many calls were refused until now.
+    /// Returns the number of calls refused so far.
     pub(super) fn refused(&self) -> usize {
         self.refused.lock().len()
     }
 
-    /// Waits until so many calls were refused.
+    /// Waits until this number of calls were refused.
     pub(super) async fn until_refused(&self, calls: usize) {
         let since = Instant::now();
         while self.refused() < calls {
@@ -215,7 +217,7 @@ impl Scene {
         }
     }
 
-    /// Every error was of this kind.
+    /// Asserts that every error contains one of these messages.
     pub(super) fn assert_reason(&self, words: &[&str]) {
         for Refused { error, .. } in &*self.refused.lock() {
             assert!(words.iter().any(|words| error.contains(words)), "{error}");
@@ -230,7 +232,7 @@ impl Scene {
         rows
     }
 
-    /// Waits until nothing is owed any more, and checks all that was promised.
+    /// Waits until no work is pending, then runs all checks.
     pub(super) async fn finish(self, file: &Path) -> Figures {
         self.can_be_written(file).await;
         let since = Instant::now();
@@ -262,7 +264,7 @@ impl Scene {
         figures
     }
 
-    /// What holds at every moment.
+    /// Checks the invariants that hold at every moment.
     fn always(&self, rows: &[Task]) {
         let doubled = rows.iter().find(|task| self.engine.starts(&task.key) > 1);
         assert!(doubled.is_none(), "two jobs of {doubled:?}");
@@ -273,7 +275,7 @@ impl Scene {
         assert!(calls.windows(2).all(|pair| pair[0] != pair[1]), "a call made two tasks");
     }
 
-    /// A task has ended as its job did.
+    /// Asserts that the outcome of a task is that of its job.
     async fn came_true(&self, promise: &Promise, task: &Task) {
         let output = self.store.output(&task.id).await.unwrap();
         let text = output.as_ref().and_then(|output| output.content.first());
@@ -291,7 +293,8 @@ impl Scene {
         assert!(started || matches!(outcome, Outcome::Cancelled | Outcome::Broken), "no job of {task:?}");
     }
 
-    /// No call is refused any more. The calls wait together, as those did that a fault hit.
+    /// Asserts that no call is refused any more. The calls wait for the lock together, as those did that a
+    /// fault hit.
     async fn can_be_written(&self, file: &Path) {
         let refused = self.refused();
         let lock = WriteLock::take(file).await;
@@ -303,7 +306,8 @@ impl Scene {
         assert_eq!(self.refused(), refused, "{last:?}");
     }
 
-    /// A refused call has no row; every other row belongs to a call that received its id.
+    /// Asserts that a refused call has no row, and that every other row belongs to a call that received its
+    /// id.
     fn responses_match_rows(&self, rows: &[Task], record: &[Promise]) {
         for Refused { session, error } in &*self.refused.lock() {
             let row = rows.iter().find(|task| task.origin.session.as_ref() == Some(session));
@@ -317,7 +321,7 @@ impl Scene {
     }
 }
 
-/// Looks at the file as another program would: it is sound, and every row has what belongs to it.
+/// Checks the file with another connection: it is intact, and every row has its related rows.
 fn is_whole(file: &Path, rows: &[Task]) {
     let db = Connection::open(file).unwrap();
     let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
@@ -329,7 +333,7 @@ fn is_whole(file: &Path, rows: &[Task]) {
     let batch =
         "SELECT max(calls) FROM (SELECT count(*) AS calls FROM entries WHERE version = 1 GROUP BY at)";
     assert!(number(batch) >= LAST as i64 / 3, "the last calls shared no transaction");
-    // The history has no entry of a version that was rolled back, none twice, and begins with the first.
+    // The history has no entry of a rolled back version, no duplicates, and begins with the first version.
     let strangers = "SELECT count(*) FROM entries e LEFT JOIN tasks t ON t.id = e.task
                      WHERE t.id IS NULL OR e.version > t.version";
     assert_eq!(number(strangers), 0, "history of what was rolled back");

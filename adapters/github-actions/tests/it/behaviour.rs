@@ -1,4 +1,4 @@
-//! The behaviour suite of the sdk against the test GitHub.
+//! Behaviour suite of the sdk against the test GitHub.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,10 +12,10 @@ use taskbridge_sdk::{Backend, JobHandle, JobKey, JobSpec, async_trait};
 
 use crate::world::{PATIENCE, World, run, start, workflow};
 
-/// What GitHub's deliveries are signed with.
+/// Secret that signs GitHub's deliveries.
 const SECRET: &str = "It's a Secret to Everybody";
 
-/// A repository with the workflows that the suite needs.
+/// Repository with the workflows that the suite needs.
 struct Repository {
     world: World,
     offered: AtomicU32,
@@ -145,7 +145,8 @@ impl Fixture for Repository {
             |status: u16, message: &str| json!({"kind": "answer", "status": status, "message": message});
         match trouble {
             Trouble::StartReplyLost => self.world.fault(DISPATCH, json!({"kind": "reply_lost"})),
-            // Before each dispatch the workflow's file is asked for, so that an outage is seen before anything is sent.
+            // A first start requests the workflow's file before the dispatch, so the outage is seen before
+            // anything is sent.
             Trouble::StartUnavailable => {
                 self.world.fault("repos/get-content", refused(503, "No server is available"))
             }

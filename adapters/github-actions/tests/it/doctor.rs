@@ -1,4 +1,4 @@
-//! What `taskbridge doctor` is told, where something is to be mended at GitHub.
+//! Tests of the self-check, for faults that must be fixed at GitHub.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{Finding, ToolTarget, Verdict};
@@ -12,14 +12,14 @@ async fn found(world: &World, target: Value) -> Vec<Finding> {
     found
 }
 
-/// Holds that something was found that says this, and that it is as bad as this.
+/// Asserts that there is such a finding with this verdict.
 fn says(found: &[Finding], verdict: Verdict, what: &str, words: &str) {
     let is_it = |finding: &&Finding| finding.what == what && finding.says.contains(words);
     let finding = found.iter().find(is_it).unwrap_or_else(|| panic!("{what}: {words}: {found:?}"));
     assert_eq!(finding.verdict, verdict, "{finding:?}");
 }
 
-/// A repository that cannot be seen is one fault, which names all tools that need it.
+/// A repository that cannot be read is one fault, which names all tools that need it.
 async fn one_fault_for_many_tools(world: &World) {
     let tool = |tool: &str, repository: &str| ToolTarget {
         tool: tool.to_owned(),
@@ -34,8 +34,9 @@ async fn one_fault_for_many_tools(world: &World) {
     says(&found, Verdict::Ok, "tool `three`", "it starts work.yml");
 }
 
+/// The checkup names what to fix: token, workflow, webhook, rate limit and repository.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_to_be_mended_at_github_is_named() {
+async fn doctor_names_faults_at_github() {
     let gated = workflow(&run("echo")).replace("runs-on:", "environment: production\n    runs-on:");
     let unmarked =
         workflow(&run("echo")).replace("run-name: test ${{ inputs.taskbridge_job }}", "run-name: test");

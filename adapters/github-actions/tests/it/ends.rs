@@ -1,21 +1,21 @@
-//! What a task shows of a run: its states, how far it is, how it ended, and what it left.
+//! Tests of what a task shows of a run: its states, its progress, its end, and its artifacts.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::{ErrorKind, JobState, LogRequest};
 
 use crate::world::{World, ended, output, run, start, text, until, workflow};
 
-/// As long as logs and artifacts get here.
+/// Size of the largest logs and artifacts in these tests, in bytes.
 const LARGE: u64 = 200 * 1024 * 1024;
 
-/// The most memory that this process ever had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     most.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// A run that nobody runs, in this state.
+/// Creates a simulated run in this state.
 fn simulated(world: &World, facts: Value) -> taskbridge_sdk::JobHandle {
     let mut asked = json!({"workflow": "work.yml"});
     crate::world::merge(&mut asked, &facts);
@@ -23,8 +23,9 @@ fn simulated(world: &World, facts: Value) -> taskbridge_sdk::JobHandle {
     world.handle("work.yml", run)
 }
 
+/// Every pair of status and conclusion, also an unknown one, has a state and a message.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_status_and_conclusion_is_a_state() {
+async fn status_and_conclusion_map_to_state() {
     let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
     for (status, conclusion, state, words) in [
         (json!("queued"), Value::Null, "queued", "waits for a runner"),
@@ -52,8 +53,9 @@ async fn every_status_and_conclusion_is_a_state() {
     }
 }
 
+/// A failed run reports the job, the step, the annotations and the last lines of the log.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_tells_the_job_the_step_and_the_last_lines() {
+async fn failure_names_job_step_and_log() {
     let matrix = workflow(
         &(run("echo compiling")
             + &run("echo '::error file=a.c,line=3::one is not two'; exit ${{ matrix.n }}")),
@@ -82,8 +84,9 @@ async fn a_failure_tells_the_job_the_step_and_the_last_lines() {
     assert!(log.contains("== work (0): success\n") && log.contains("== work (3): failure\n"), "{log}");
 }
 
+/// A running run reports its current job and step, and the count of steps.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_run_tells_its_job_and_step() {
+async fn running_run_reports_job_and_step() {
     let world = World::with(&[("work.yml", workflow(&(run("echo begun") + &run("sleep 600"))))]).await;
     let handle = world.backend.start(&start("work.yml", json!({}))).await.unwrap().handle;
     let seen = until(&*world.backend, &handle, "the second step", |seen| {
@@ -97,8 +100,9 @@ async fn a_running_run_tells_its_job_and_step() {
     ended(&*world.backend, &handle).await;
 }
 
+/// A rerun at GitHub does not change the state of the earlier attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rerun_moves_no_task() {
+async fn rerun_leaves_task_state_unchanged() {
     let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
     let (handle, seen) = world.run("work.yml", json!({})).await;
     let run = handle.as_str().split('/').nth(3).unwrap();
@@ -110,8 +114,9 @@ async fn a_rerun_moves_no_task() {
     );
 }
 
+/// If the repository cannot be seen, the run is not gone: that is a config error.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_run_is_gone_and_an_invisible_repository_is_not() {
+async fn deleted_run_is_gone() {
     let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
     let handle = simulated(&world, json!({}));
     let id = handle.as_str().split('/').nth(3).unwrap().to_owned();
@@ -123,8 +128,9 @@ async fn a_deleted_run_is_gone_and_an_invisible_repository_is_not() {
     assert_eq!(world.backend.observe(&handle).await.unwrap_err().kind(), ErrorKind::Config);
 }
 
+/// Artifacts and the files in them are listed. A read with an expired link requests a new one.
 #[tokio::test(flavor = "multi_thread")]
-async fn artifacts_are_named_and_links_that_expired_are_asked_for_again() {
+async fn expired_artifact_link_is_requested_again() {
     let leave =
         "mkdir -p $TEST_GITHUB_ARTIFACTS/report/deep && echo 1,2 > $TEST_GITHUB_ARTIFACTS/report/deep/t.csv";
     let world = World::with(&[("work.yml", workflow(&run(leave)))]).await;
@@ -142,8 +148,9 @@ async fn artifacts_are_named_and_links_that_expired_are_asked_for_again() {
     assert!(artifacts.read(&handle, "report.zip", 10_000).await.unwrap().unwrap().bytes.starts_with(b"PK"));
 }
 
+/// An artifact that is larger than its stated size is read only up to the limit.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_artifact_that_is_larger_than_it_says_is_read_no_further_than_is_wanted() {
+async fn artifact_read_stops_at_limit() {
     let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
     let handle = simulated(&world, json!({"status": "completed", "conclusion": "success"}));
     let id = handle.as_str().split('/').nth(3).unwrap().to_owned();
@@ -153,12 +160,13 @@ async fn an_artifact_that_is_larger_than_it_says_is_read_no_further_than_is_want
         let error = world.backend.artifacts().unwrap().read(&handle, name, 1_000_000).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Rejected, "{error}");
     }
-    // A file within is read of no more than 64 MiB.
+    // At most 64 MiB are read for a file in an archive.
     assert!(most_memory() - before < LARGE * 3 / 4, "{} and then {}", before, most_memory());
 }
 
+/// An artifact of two gigabytes is refused because of its stated size.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_artifact_of_two_gigabytes_is_refused_without_being_fetched() {
+async fn oversized_artifact_is_refused_without_download() {
     let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
     let handle = simulated(&world, json!({"status": "completed", "conclusion": "success"}));
     let id = handle.as_str().split('/').nth(3).unwrap().to_owned();
@@ -172,8 +180,9 @@ async fn an_artifact_of_two_gigabytes_is_refused_without_being_fetched() {
     assert!(world.asked().iter().all(|(operation, _)| operation == "actions/list-workflow-run-artifacts"));
 }
 
+/// Of a log of 200 MB, only the end is fetched. A search reads the whole log without keeping it.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_log_of_two_hundred_megabytes_the_end_is_fetched() {
+async fn large_log_fetches_only_its_end() {
     let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
     let handle = simulated(&world, json!({}));
     let id = handle.as_str().split('/').nth(3).unwrap().to_owned();
@@ -190,16 +199,17 @@ async fn of_a_log_of_two_hundred_megabytes_the_end_is_fetched() {
         world.asked().iter().filter(|(operation, status)| operation == "link" && *status == 206).count();
     assert_eq!(parts, 2, "a part of it was fetched each time");
 
-    // To be searched it must be read whole, and is not kept.
+    // A search reads the whole log, but does not keep it.
     let search = Some("The Tray".to_owned());
     let found = world.backend.logs().unwrap().tail(&handle, &LogRequest { max_bytes: 1000, search }).await;
     assert_eq!(found.unwrap().text, "##[error]the tray is empty\n");
-    // Other tests of this process take memory, too.
+    // Other tests of this process use memory as well.
     assert!(most_memory() - before < LARGE / 5 * 4, "{} and then {}", before, most_memory());
 }
 
+/// A run that ignores a cancellation is force-cancelled after `force_cancel_after`.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_does_not_heed_a_cancel_is_forced() {
+async fn stuck_cancel_is_forced() {
     let world =
         World::of(&[("work.yml", workflow(&run("echo")))], json!({}), json!({"force_cancel_after": "0s"}))
             .await;

@@ -1,11 +1,11 @@
-//! The test GitHub: one process that all tests share. It is installed by `tests/run --only github`.
+//! The test GitHub: a single process that all tests share. `tests/run --only github` installs it.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-/// The test GitHub, running. It stops when the input that is held here ends, with this process at the latest.
+/// Running test GitHub. It stops when the pipe to its stdin closes, at the latest when this process ends.
 pub(crate) struct Github {
     pub(crate) port: u16,
     _process: Child,
@@ -24,7 +24,7 @@ impl Github {
         let serve = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/github/serve.mjs");
         let mut command = Command::new("node");
         command.arg(serve).arg(installed);
-        // Out of the way of a signal that is meant for the tests.
+        // A signal for the tests must not reach it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();

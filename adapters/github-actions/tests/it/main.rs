@@ -1,5 +1,6 @@
-//! The adapter from outside, against the test GitHub (`tests/github`), where workflows really run and Prism holds every exchange
-//! against GitHub's own description. It must not look into the crate.
+//! Tests of the adapter from outside, against the test GitHub (`tests/github`). It really runs workflows, and
+//! Prism validates every exchange against GitHub's own description. It must not use private parts of the
+//! crate.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
 

@@ -1,4 +1,4 @@
-//! Looks at many runs: what they cost, and that they say what single looks say.
+//! Tests of polls of many runs: their number of calls, and their agreement with single polls.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const WORKFLOWS: usize = 10;
 const RUNS: usize = 100;
 const RUNS_OF_A_WORKFLOW: &str = "actions/list-workflow-runs";
 
-/// A thousand running runs over ten workflows.
+/// Creates a thousand running runs of ten workflows.
 async fn thousand() -> (World, Vec<Vec<JobHandle>>) {
     let files: Vec<(String, String)> =
         (0..WORKFLOWS).map(|at| (format!("w{at}.yml"), workflow(&run("echo")))).collect();
@@ -36,7 +36,7 @@ fn counts(world: &World) -> HashMap<(String, u64), usize> {
     counts
 }
 
-/// Looks at all of them.
+/// Polls all of them.
 async fn look(world: &World, handles: &[Vec<JobHandle>]) -> Vec<Result<Observation>> {
     let mut seen = Vec::new();
     for runs in handles {
@@ -50,23 +50,25 @@ fn all_run(seen: &[Result<Observation>]) -> bool {
         && seen.iter().all(|seen| seen.as_ref().unwrap().state == JobState::Running)
 }
 
+/// A poll of a thousand runs requests one page per workflow. Unchanged pages are answered with 304.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_runs_cost_a_page_for_each_workflow_and_nothing_where_nothing_moves() {
+async fn thousand_runs_cost_page_per_workflow() {
     let (world, handles) = thousand().await;
     for round in 0..3 {
         assert!(all_run(&look(&world, &handles).await));
         let status = if round == 0 { 200 } else { 304 };
         let mut expected = HashMap::from([((RUNS_OF_A_WORKFLOW.to_owned(), status), WORKFLOWS)]);
         if round == 0 {
-            // Once in a while, so that a start need not ask for them.
+            // Files are refreshed occasionally, so that a start need not request them.
             expected.insert(("repos/get-content".to_owned(), 200), WORKFLOWS);
         }
         assert_eq!(counts(&world), expected, "round {round}");
     }
 }
 
+/// A rate limit pauses the polls of a thousand runs after one request. They resume after it.
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_slow_the_looks_at_a_thousand_runs_and_break_nothing() {
+async fn rate_limit_pauses_thousand_run_poll() {
     for limit in ["primary", "secondary"] {
         let (world, handles) = thousand().await;
         let in_a_second = jiff::Timestamp::now().as_second() + 1;
@@ -94,8 +96,9 @@ async fn limits_slow_the_looks_at_a_thousand_runs_and_break_nothing() {
     }
 }
 
+/// Jobs are not read for runs that are not watched.
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_are_read_only_of_runs_that_somebody_watches() {
+async fn jobs_are_read_for_watched_runs() {
     let world = World::with(&[("w.yml", workflow(&run("echo")))]).await;
     let runs = world.control("runs", json!({"workflow": "w.yml", "count": 3}));
     let runs = runs.as_array().unwrap().iter().map(|run| world.handle("w.yml", run.as_u64().unwrap()));
@@ -114,8 +117,9 @@ async fn jobs_are_read_only_of_runs_that_somebody_watches() {
     );
 }
 
+/// Only a run that the page of the workflow does not list is requested by itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_is_in_no_page_is_looked_at_by_itself() {
+async fn run_beyond_first_page_is_requested() {
     let world =
         World::of(&[("w.yml", workflow(&run("echo")))], json!({}), json!({"progress_calls_per_minute": 0}))
             .await;

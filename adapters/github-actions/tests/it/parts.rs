@@ -1,4 +1,4 @@
-//! What belongs to the end of a run, where some of it is missing, late, or large: the end is reported all the same.
+//! Tests of ended runs with parts that are missing, late or large: the end is still reported.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use taskbridge_sdk::{JobHandle, JobState, Observation};
 
 use crate::world::{World, output, run, text, workflow};
 
-/// The longest that the end of a run may take to be reported.
+/// Maximum time until the end of a run is reported.
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn world() -> World {
     World::with(&[("work.yml", workflow(&run("echo")))]).await
 }
 
-/// A simulated run that has ended with this conclusion.
+/// Creates a simulated run that has ended with this conclusion.
 fn ended_run(world: &World, conclusion: &str, more: Value) -> JobHandle {
     let id = world.control("runs", json!({"workflow": "work.yml"}))[0].as_u64().unwrap();
     let mut facts = json!({"id": id, "status": "completed", "conclusion": conclusion});
@@ -40,7 +40,7 @@ async fn reported(world: &World, handle: &JobHandle) -> (Observation, Duration) 
     }
 }
 
-/// The hosts of logs and artifacts cannot be reached, or have lost them.
+/// The hosts of logs and artifacts are unreachable, or have lost them.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_blob_holds_no_end() {
     let world = world().await;

@@ -1,5 +1,5 @@
-//! With the token of whoever asks: each person's runs are theirs at GitHub, looks are the backend's own, and nobody acts as
-//! somebody else.
+//! Tests of the tokens of callers: each person's runs are theirs at GitHub, reads use the backend's own
+//! token, and no request uses another person's token.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use taskbridge_sdk::{Answer, Backend, ErrorKind, JobHandle, JobSpec, JobState, O
 
 use crate::world::{World, ended, run, start, until, workflow};
 
-/// What changes something at GitHub.
+/// Operations that change something at GitHub.
 const ACTS: [&str; 5] = [
     "actions/create-workflow-dispatch",
     "actions/cancel-workflow-run",
@@ -17,7 +17,7 @@ const ACTS: [&str; 5] = [
     "actions/review-pending-deployments-for-run",
 ];
 
-/// Somebody whom an issuer vouches for, by a name that another has, too.
+/// Returns a person with an issuer, whose name another person has too.
 fn bob() -> OnBehalfOf {
     let (issuer, subject) = (Some("https://id.example".to_owned()), Some("7".to_owned()));
     OnBehalfOf { issuer, subject, ..OnBehalfOf::named("ann") }
@@ -27,7 +27,7 @@ fn of(whom: &OnBehalfOf, job: JobSpec) -> JobSpec {
     JobSpec { on_behalf_of: Some(whom.clone()), ..job }
 }
 
-/// A repository with its own user, ann and bob, and a backend that acts as them.
+/// Creates a repository with its own user, ann and bob, and a backend that acts on their behalf.
 async fn with(workflows: &[(&str, String)], repository: Value) -> (World, Arc<dyn Backend>) {
     let world = World::of(workflows, repository, json!({})).await;
     let token = |login: &str| world.control("users", json!({"login": login}))["token"].clone();
@@ -47,8 +47,9 @@ fn listed(world: &World, handle: &JobHandle) -> Value {
     all.as_array().unwrap().iter().find(|one| one["id"] == run_of(handle)).unwrap().clone()
 }
 
+/// Dispatch, rerun and cancel use the caller's token. Polls use the token of the backend.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_done_is_done_by_the_person_and_looks_are_the_backends_own() {
+async fn actions_use_token_of_caller() {
     let (world, backend) = with(&[("work.yml", workflow(&run("sleep 60")))], json!({})).await;
     let ann = OnBehalfOf::named("ann");
     let mut handles = Vec::new();
@@ -61,7 +62,7 @@ async fn what_is_done_is_done_by_the_person_and_looks_are_the_backends_own() {
         assert_eq!(listed(&world, &handle)["cancelled_by"], login);
         handles.push(handle);
     }
-    // Bob has ann's run run again.
+    // Bob reruns ann's run.
     let target = json!({"workflow": "work.yml", "rerun": "{{ run }}"});
     let again = taskbridge_sdk::suite::job(target, json!({"run": run_of(&handles[0]).to_string()}));
     let again = backend.start(&of(&bob(), again)).await.unwrap().handle;
@@ -80,8 +81,9 @@ async fn what_is_done_is_done_by_the_person_and_looks_are_the_backends_own() {
     }
 }
 
+/// A caller without a token can neither start a run nor cancel that of another caller.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_done_for_somebody_without_a_token() {
+async fn action_without_caller_token_is_refused() {
     let (world, backend) = with(&[("work.yml", workflow(&run("sleep 60")))], json!({})).await;
     let job = start("work.yml", json!({}));
     let strangers = [
@@ -97,7 +99,7 @@ async fn nothing_is_done_for_somebody_without_a_token() {
         assert_eq!(error.kind(), ErrorKind::Rejected, "{whom:?}: {error}");
         assert!(error.to_string().contains("per_caller"), "{error}");
     }
-    // Nor is anything of somebody else's stopped.
+    // A run of another person is not stopped either.
     let ann = OnBehalfOf::named("ann");
     let handle = backend.start(&of(&ann, job)).await.unwrap().handle;
     world.control("asked", json!({}));
@@ -111,8 +113,9 @@ async fn nothing_is_done_for_somebody_without_a_token() {
     ended(&*backend, &handle).await;
 }
 
+/// If GitHub rejects a caller's token, the token of the backend still works.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_github_does_not_take_is_the_persons_alone() {
+async fn invalid_caller_token_affects_only_caller() {
     let world = World::with(&[("work.yml", workflow(&run("true")))]).await;
     let tokens = json!({"ann": "ghp_s3cret-of-nobody"});
     let own = json!({"token": world.token, "per_caller": {"tokens": tokens}});
@@ -122,7 +125,7 @@ async fn a_token_that_github_does_not_take_is_the_persons_alone() {
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
     assert_eq!(world.count("test"), 0);
-    // The backend itself goes on.
+    // The backend's own token still works.
     let plain = world.backend.start(&start("work.yml", json!({}))).await.unwrap().handle;
     ended(&*backend, &plain).await;
 
@@ -131,8 +134,9 @@ async fn a_token_that_github_does_not_take_is_the_persons_alone() {
     assert!(error.to_string().contains("per_caller.tokens.ann") && !error.to_string().contains("s3cret"));
 }
 
+/// A review is sent with the caller's token. A caller who may not review is refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_review_is_given_by_the_person_who_may() {
+async fn review_is_sent_as_permitted_caller() {
     let gated = workflow(&run("echo deployed")).replace("runs-on:", "environment: production\n    runs-on:");
     let repository = json!({"environments": {"production": {"reviewers": ["ann"]}}});
     let (world, backend) = with(&[("deploy.yml", gated)], repository).await;

@@ -1,4 +1,5 @@
-//! A repository that gets another name while tasks run: they go on, and new ones begin under the new name.
+//! Tests of a repository that is renamed while tasks run: they continue, and new ones start under the new
+//! name.
 
 use serde_json::json;
 use taskbridge_sdk::{JobHandle, JobSpec, JobState, Subject, Verdict};
@@ -24,7 +25,7 @@ async fn renamed_repository_keeps_its_tasks() {
     for seen in world.backend.observe_all(&world.backend.group(&handle), &subjects).await {
         assert_eq!(seen.unwrap().state, JobState::Running);
     }
-    // What a replica starts that knows the old name alone is started once, and is found.
+    // A replica that knows only the old name starts a job once, and finds it.
     let other = world.another(json!({"token": world.token})).await.unwrap();
     let job = start("work.yml", json!({}));
     let started = other.start(&job).await.unwrap().handle;
@@ -32,7 +33,7 @@ async fn renamed_repository_keeps_its_tasks() {
     assert_eq!(world.count(job.key.as_str()), 1);
     let again = JobSpec { may_exist: true, ..job };
     assert_eq!(other.find(&again).await.unwrap().unwrap().handle, started);
-    // This one was connected before.
+    // This backend connected before the rename.
     let job = start("work.yml", json!({}));
     let started = world.backend.start(&job).await.unwrap().handle;
     assert_eq!(world.count(job.key.as_str()), 1);
@@ -49,7 +50,7 @@ async fn renamed_repository_keeps_its_tasks() {
     assert!(finding.says.contains(&renamed), "{finding:?}");
 }
 
-/// The task of a run that began under the old name can be run again under the new one.
+/// A run that began under the old name can be rerun under the new one.
 #[tokio::test(flavor = "multi_thread")]
 async fn renamed_run_can_be_rerun() {
     let world = World::with(&[("work.yml", workflow(&run("exit 3")))]).await;

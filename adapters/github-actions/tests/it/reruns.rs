@@ -1,4 +1,4 @@
-//! Runs that are run again: one more attempt for each call, and no second, whatever is lost.
+//! Tests of reruns: one more attempt for each call, and never a second, even if a response is lost.
 
 use serde_json::{Value, json};
 use taskbridge_github_actions::GithubActions;
@@ -9,7 +9,7 @@ use crate::world::{World, ended, output, run, text, workflow};
 
 const RERUN: &str = "actions/re-run-workflow";
 
-/// A repository in which a run has failed, and the addresses of that run and of its first attempt.
+/// Creates a repository with a failed run. Returns the addresses of the run and of its first attempt.
 async fn failed() -> (World, String, String) {
     let world = World::with(&[("work.yml", workflow(&run("exit 3")))]).await;
     let (_, seen) = world.run("work.yml", json!({})).await;
@@ -30,8 +30,9 @@ fn reruns(world: &World) -> usize {
     world.asked().iter().filter(|(operation, _)| operation.starts_with(RERUN)).count()
 }
 
+/// A rerun is a new job whose result names the attempt before. Only the newest attempt can be rerun.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rerun_is_a_job_of_its_own_that_names_the_attempt_before() {
+async fn rerun_is_separate_job_naming_predecessor() {
     let (world, address, attempt) = failed().await;
     let mut job = again(&attempt, true);
     let handle = world.backend.start(&job).await.unwrap().handle;
@@ -61,7 +62,7 @@ async fn a_rerun_is_a_job_of_its_own_that_names_the_attempt_before() {
 async fn rerun_returns_its_own_output() {
     let dir = tempfile::tempdir().unwrap();
     let count = dir.path().join("count");
-    // The third attempt hands back nothing.
+    // The third attempt returns no data.
     let attempt = format!(
         "n=$(($(cat {count} 2>/dev/null || echo 0) + 1)); echo $n > {count}; test $n = 3 && exit 3; \
          cd $TEST_GITHUB_ARTIFACTS; mkdir taskbridge-output report; echo \"{{\\\"attempt\\\": $n}}\" > taskbridge-output/out.json; \
@@ -72,7 +73,7 @@ async fn rerun_returns_its_own_output() {
     let (first, seen) = world.run("work.yml", json!({})).await;
     assert_eq!(output(&seen).structured, Some(json!({"attempt": 1})));
     let rerun = async |of: &JobHandle| {
-        // GitHub's times are whole seconds.
+        // GitHub's times have a resolution of one second.
         tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
         let handle = world.backend.start(&again(of.as_str(), false)).await.unwrap().handle;
         let seen = ended(&*world.backend, &handle).await;
@@ -93,11 +94,12 @@ async fn rerun_returns_its_own_output() {
     assert_eq!(output(&seen).artifacts, []);
 }
 
+/// The handle of a job names its attempt, so it cannot be rerun after a newer attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rerun_of_a_tasks_run_is_of_the_attempt_that_was_its_job() {
+async fn rerun_handle_names_its_own_attempt() {
     let world = World::with(&[("work.yml", workflow(&run("exit 3")))]).await;
     let (first, _) = world.run("work.yml", json!({})).await;
-    // A task that a caller names comes as the handle of its job.
+    // A task that a caller names arrives as the handle of its job.
     let second = world.backend.start(&again(first.as_str(), false)).await.unwrap().handle;
     assert!(second.as_str().ends_with("/2"), "{second:?}");
     ended(&*world.backend, &second).await;
@@ -106,8 +108,9 @@ async fn a_rerun_of_a_tasks_run_is_of_the_attempt_that_was_its_job() {
     assert_eq!(reruns(&world), 1);
 }
 
+/// A rerun whose reply was lost is found if its attempt was named, and is uncertain otherwise.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rerun_whose_reply_was_lost_is_found_if_its_attempt_was_named() {
+async fn lost_rerun_is_found_by_attempt() {
     let (world, address, attempt) = failed().await;
     for (named, found) in [(&attempt, true), (&address, false)] {
         world.fault(RERUN, json!({"kind": "reply_lost"}));
@@ -130,8 +133,9 @@ async fn a_rerun_whose_reply_was_lost_is_found_if_its_attempt_was_named() {
     }
 }
 
+/// A run that is active, has no failed job or does not exist is not rerun.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_run_again_is_refused_and_left_alone() {
+async fn impossible_rerun_is_refused() {
     let world = World::with(&[("work.yml", workflow(&run("echo")))]).await;
     let runs = |facts: Value| world.control("runs", facts)[0].as_u64().unwrap().to_string();
     let running = runs(json!({"workflow": "work.yml"}));
@@ -149,8 +153,9 @@ async fn what_cannot_be_run_again_is_refused_and_left_alone() {
     assert_eq!(reruns(&world), 0);
 }
 
+/// `attach`, `inputs` or `ref` next to `rerun` is rejected without a request.
 #[test]
-fn a_target_that_says_two_things_is_refused_offline() {
+fn conflicting_target_is_refused_offline() {
     let config = serde_json::from_value(json!({"repository": "octo-org/app"})).unwrap();
     for (more, field, words) in [
         (json!({"rerun": "{{ run }}", "only_failed": true}), "", ""),

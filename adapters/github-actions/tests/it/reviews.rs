@@ -1,4 +1,5 @@
-//! Runs that wait for a review: given by the task's user, by somebody else, and by nobody who may.
+//! Tests of runs that wait for a review: given by the task's user, given elsewhere, and without a permitted
+//! reviewer.
 
 use serde_json::{Map, json};
 use taskbridge_sdk::{Answer, JobHandle, JobState, Question, Taken};
@@ -21,8 +22,9 @@ fn run_of(handle: &JobHandle) -> String {
     handle.as_str().split('/').nth(3).unwrap().to_owned()
 }
 
+/// A declined question rejects the deployment, and the run fails.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_no_rejects_the_deployment() {
+async fn decline_rejects_deployment() {
     let (world, handle) = waiting(true).await;
     let question = asked(&world, &handle).await;
     assert!(question.message.contains("`production`"), "{question:?}");
@@ -32,8 +34,9 @@ async fn a_no_rejects_the_deployment() {
     assert!(matches!(ended(&*world.backend, &handle).await.state, JobState::Failed(_)));
 }
 
+/// After a review at GitHub, the run continues, and an answer is too late.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_review_of_somebody_else_lets_the_run_go_on() {
+async fn external_review_lets_run_continue() {
     let (world, handle) = waiting(true).await;
     let question = asked(&world, &handle).await;
     world.control("review", json!({"id": run_of(&handle), "login": "octocat", "state": "approved"}));
@@ -42,8 +45,9 @@ async fn a_review_of_somebody_else_lets_the_run_go_on() {
     assert_eq!(questions.answer(&handle, &question.id, &Answer::Decline).await.unwrap(), Taken::TooLate);
 }
 
+/// If the token may not review, there is no question, and the message names the reviewers.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_review_is_told_who_may() {
+async fn message_names_permitted_reviewers() {
     let (world, handle) = waiting(false).await;
     let seen = world.backend.observe(&handle).await.unwrap();
     assert_eq!((seen.state, seen.questions.len()), (JobState::Running, 0));
@@ -56,8 +60,9 @@ async fn who_may_not_review_is_told_who_may() {
     assert!(matches!(ended(&*world.backend, &handle).await.state, JobState::Succeeded(_)));
 }
 
+/// A review whose reply was lost is accepted when it is sent again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_review_whose_reply_was_lost_is_given_once() {
+async fn lost_review_is_given_once() {
     let (world, handle) = waiting(true).await;
     let question = asked(&world, &handle).await;
     let questions = world.backend.questions().unwrap();

@@ -1,5 +1,4 @@
-//! How runs begin: which run a dispatch made, what becomes of answers that are lost, and what is refused before anything is
-//! dispatched.
+//! Tests of starts: the run of a dispatch, lost responses, and rejections before the dispatch.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
@@ -10,7 +9,7 @@ use crate::world::{World, ended, output, run, start, text, workflow};
 const DISPATCH: &str = "actions/create-workflow-dispatch";
 const RUNS: &str = "actions/list-workflow-runs";
 
-/// A workflow with inputs of every type.
+/// Returns a workflow with inputs of every type.
 fn release() -> String {
     let inputs = "      version: {type: string, required: true}\n      dry: {type: boolean, default: false}\n      count: {type: number}\n      \
                   where: {type: choice, options: [staging, production]}\n      taskbridge_job: {type: string}";
@@ -22,8 +21,9 @@ fn dispatched(world: &World) -> usize {
     world.asked().iter().filter(|(operation, _)| operation == DISPATCH).count()
 }
 
+/// Text, boolean, number and choice inputs reach the run with their values.
 #[tokio::test(flavor = "multi_thread")]
-async fn inputs_reach_the_run_as_the_workflow_wants_them() {
+async fn inputs_reach_run_as_declared() {
     let world = World::with(&[("release.yml", release())]).await;
     let (handle, seen) = world
         .run("release.yml", json!({"version": "1.4", "dry": true, "count": 2.5, "where": "staging"}))
@@ -34,8 +34,9 @@ async fn inputs_reach_the_run_as_the_workflow_wants_them() {
     assert!(log.text.ends_with("1.4 true 2.5 staging\n"), "{}", log.text);
 }
 
+/// A start that GitHub would refuse is rejected with the reason before the dispatch.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_github_would_refuse_is_told_and_nothing_is_dispatched() {
+async fn invalid_start_is_refused_without_dispatch() {
     let unstartable = release().replace("workflow_dispatch", "workflow_call");
     let world = World::with(&[("release.yml", release()), ("other.yml", unstartable)]).await;
     world.control("change", json!({"branches": ["release/1.4"]}));
@@ -107,8 +108,9 @@ async fn what_github_would_refuse_is_told_and_nothing_is_dispatched() {
     assert_eq!(dispatched(&world), 1);
 }
 
+/// The error says that the workflow must be enabled at GitHub, and nothing runs.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disabled_workflow_is_the_deployments_fault() {
+async fn disabled_workflow_is_config_error() {
     let world = World::with(&[("release.yml", release())]).await;
     world.control("change", json!({"state": {"release.yml": "disabled_manually"}}));
     let error = world.backend.start(&start("release.yml", json!({"version": "1"}))).await.unwrap_err();
@@ -117,8 +119,9 @@ async fn a_disabled_workflow_is_the_deployments_fault() {
     assert_eq!(world.count(""), 0, "nothing runs");
 }
 
+/// A denied dispatch names the permission that the token lacks, and nothing runs.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_permission_is_named_and_nothing_is_dispatched() {
+async fn missing_permission_is_named_without_dispatch() {
     let world = World::with(&[("release.yml", release())]).await;
     let refusal = json!({"kind": "answer", "status": 403, "message": "Resource not accessible by personal access token",
         "headers": {"x-accepted-github-permissions": "actions=write"}});
@@ -129,8 +132,9 @@ async fn a_missing_permission_is_named_and_nothing_is_dispatched() {
     assert_eq!(world.count(""), 0);
 }
 
+/// A second start sends only the dispatch, until the workflow file changes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_start_is_the_dispatch_alone_until_the_workflow_has_changed() {
+async fn repeated_start_needs_only_dispatch() {
     let world = World::with(&[("release.yml", release())]).await;
     world.asked();
     let release_1 = || start("release.yml", json!({"version": "1"}));
@@ -138,14 +142,14 @@ async fn a_second_start_is_the_dispatch_alone_until_the_workflow_has_changed() {
         let started = world.backend.start(&job).await;
         (started, world.asked().into_iter().map(|(what, _)| what).collect::<Vec<_>>())
     };
-    // The repository was seen when the backend connected.
+    // The repository was read when the backend connected.
     assert_eq!(asked(release_1()).await.1, ["repos/get-content", DISPATCH]);
     assert_eq!(asked(release_1()).await.1, [DISPATCH]);
-    // Whoever wants to know whether there is a run asks for nothing but the runs.
+    // A search for a run requests only the list of runs.
     let (found, what) = asked(JobSpec { may_exist: true, ..release_1() }).await;
     assert_eq!((found.unwrap_err().kind(), what), (ErrorKind::Uncertain, vec![RUNS.to_owned()]));
 
-    // What is new is used, and what GitHub refuses because it has changed is started by the file as it is then.
+    // A new input is used. After a refusal because of a changed file, the next start uses the new file.
     let grown = release().replace("      count:", "      more: {type: string}\n      count:");
     world.control("change", json!({"files": {".github/workflows/release.yml": grown}}));
     let more = start("release.yml", json!({"version": "1", "more": "of it"}));
@@ -168,15 +172,16 @@ async fn a_second_start_is_the_dispatch_alone_until_the_workflow_has_changed() {
     assert!(error.to_string().contains("no input `version`; it has"), "{error}");
 }
 
+/// A failure before the dispatch can be retried. An existing run is found even if the file changed.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_fails_before_the_dispatch_has_started_nothing() {
+async fn failure_before_dispatch_starts_nothing() {
     let world = World::with(&[("release.yml", release())]).await;
     let mut job = start("release.yml", json!({"version": "1"}));
     world.fault("repos/get-content", json!({"kind": "reply_lost"}));
     assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(dispatched(&world), 0);
     let handle = world.backend.start(&job).await.unwrap().handle;
-    // A run that exists is found whatever has become of the file since.
+    // An existing run is found even if the file has changed.
     world.control("change", json!({"files": {".github/workflows/release.yml": "on: push\njobs: {}"}}));
     job.may_exist = true;
     assert_eq!(world.backend.start(&job).await.unwrap().handle, handle);
@@ -184,8 +189,9 @@ async fn what_fails_before_the_dispatch_has_started_nothing() {
     assert_eq!(dispatched(&world), 1);
 }
 
+/// If the server returns no run id, the run is found by the mark of the job.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_name_runs_is_asked_by_the_mark() {
+async fn unnamed_run_is_found_by_mark() {
     for details in ["unknown", "never"] {
         let world =
             World::of(&[("release.yml", release())], json!({"run_details": details}), json!({})).await;
@@ -207,8 +213,9 @@ async fn a_server_that_does_not_name_runs_is_asked_by_the_mark() {
     }
 }
 
+/// A workflow without a mark is dispatched only if the server returns run ids.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workflow_without_a_mark_is_not_dispatched_where_runs_are_not_named() {
+async fn unmarked_workflow_is_not_dispatched() {
     let unmarked =
         "on: workflow_dispatch\njobs: {work: {runs-on: ubuntu-latest, steps: [{run: echo}]}}".to_owned();
     let world =
@@ -218,7 +225,8 @@ async fn a_workflow_without_a_mark_is_not_dispatched_where_runs_are_not_named() 
     assert!(error.to_string().contains("declare the input `taskbridge_job`"), "{error}");
     assert_eq!(world.count(""), 0, "nothing was dispatched");
 
-    // Where they are named, it is; and a lost answer stays uncertain for ever, rather than a guess.
+    // If GitHub returns run ids, it is dispatched. After a lost response, it stays uncertain forever instead
+    // of being guessed.
     let world = World::with(&[("plain.yml", unmarked)]).await;
     world.backend.start(&start("plain.yml", json!({}))).await.unwrap();
     world.fault(DISPATCH, json!({"kind": "reply_lost"}));
@@ -235,8 +243,9 @@ async fn a_workflow_without_a_mark_is_not_dispatched_where_runs_are_not_named() 
     assert_eq!(world.count(""), 2);
 }
 
+/// A run is found among many by its mark. Two runs with the same mark are uncertain.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_found_among_many_and_two_of_one_mark_are_uncertain() {
+async fn duplicate_run_mark_is_uncertain() {
     let world = World::with(&[("release.yml", release())]).await;
     let job = start("release.yml", json!({"version": "1"}));
     let handle = world.backend.start(&job).await.unwrap().handle;
@@ -250,8 +259,9 @@ async fn a_run_is_found_among_many_and_two_of_one_mark_are_uncertain() {
     assert!(error.to_string().contains("two runs carry this job's key"), "{error}");
 }
 
+/// A run that was started elsewhere is attached by its number or its URL.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_of_somebody_else_is_attached_to_and_never_cancelled() {
+async fn attached_run_is_never_cancelled() {
     let world = World::with(&[("release.yml", release()), ("other.yml", release())]).await;
     let number =
         |world: &World| world.control("runs", json!({"workflow": "release.yml"}))[0].as_u64().unwrap();

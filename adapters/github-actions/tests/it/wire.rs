@@ -1,4 +1,4 @@
-//! Credentials and limits: what is sent, what is refused, and when nothing may be asked.
+//! Tests of credentials and rate limits: requests that are sent, refused, or not allowed.
 
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ async fn world() -> World {
     World::with(&[("work.yml", workflow(&run("echo")))]).await
 }
 
+/// A wrong, missing or malformed token and an unknown repository fail when the backend connects.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_token_is_found_when_the_server_starts() {
+async fn invalid_token_fails_at_startup() {
     let world = world().await;
     for (config, kind, words) in [
         (json!({"token": "ghp_wrong"}), ErrorKind::Denied, "does not accept the token"),
@@ -30,8 +31,9 @@ async fn a_wrong_token_is_found_when_the_server_starts() {
     }
 }
 
+/// After the primary rate limit is spent, no request is sent before its reset.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_limit_is_waited_for_until_it_is_reset() {
+async fn primary_limit_waits_until_reset() {
     let world = world().await;
     let (handle, _) = world.run("work.yml", json!({})).await;
     world.control("change", json!({"token": {"remaining": 0}}));
@@ -44,8 +46,9 @@ async fn a_primary_limit_is_waited_for_until_it_is_reset() {
     assert_eq!(world.asked().len(), 1, "nothing is asked before the reset");
 }
 
+/// The retry delay of a secondary rate limit holds for every call.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secondary_limit_is_honoured_for_every_call() {
+async fn secondary_limit_applies_to_every_call() {
     let world = world().await;
     let (handle, seen) = world.run("work.yml", json!({})).await;
     world.fault(
@@ -65,7 +68,7 @@ async fn a_secondary_limit_is_honoured_for_every_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_has_its_token_refreshed() {
     let world = world().await;
-    // A token that is over before the client's margin is one that must be fetched for every call.
+    // A token that expires within the client's margin is requested again for every call.
     let key = world.control("apps", json!({"installation": 77, "expires_in": 20}))["private_key"].clone();
     let app = json!({"app": {"id": 5, "installation": 77, "private_key": key}});
     let backend = world.another(app).await.unwrap();

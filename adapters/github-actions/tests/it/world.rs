@@ -1,5 +1,6 @@
-//! A repository at the test GitHub, the adapter connected to it, and ways to have runs, to wait for them, and to have GitHub
-//! misbehave. When it is dropped, no breach of GitHub's description may have been seen.
+//! Repository at the test GitHub, with the adapter connected to it. It has functions that create runs, wait
+//! for them, and inject faults. When it is dropped, it asserts that no exchange violated GitHub's
+//! description.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -18,7 +19,7 @@ use taskbridge_sdk::{
 
 use crate::github::Github;
 
-/// A workflow of one job with these steps, whose runs carry the mark.
+/// Returns a workflow of one job with these steps, whose runs show the job's key.
 pub(crate) fn workflow(steps: &str) -> String {
     format!(
         "name: Test\nrun-name: test ${{{{ inputs.taskbridge_job }}}}\non:\n  workflow_dispatch:\n    inputs:\n      \
@@ -26,7 +27,7 @@ pub(crate) fn workflow(steps: &str) -> String {
     )
 }
 
-/// A step that runs a command.
+/// Returns a step that runs a command.
 pub(crate) fn run(command: &str) -> String {
     format!("      - run: {}\n", json!(command))
 }
@@ -40,12 +41,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A repository with these workflows.
+    /// Creates a repository with these workflows.
     pub(crate) async fn with(workflows: &[(&str, String)]) -> Self {
         Self::of(workflows, json!({}), json!({})).await
     }
 
-    /// The same, with more said of the repository and in the backend's config.
+    /// Creates a repository with these workflows and further settings of the repository and of the backend.
     pub(crate) async fn of(workflows: &[(&str, String)], repository: Value, config: Value) -> Self {
         let port = tokio::task::block_in_place(|| Github::shared().port);
         let files: HashMap<String, &String> =
@@ -63,28 +64,30 @@ impl World {
         Self { port, repo, token, backend, dir }
     }
 
-    /// One more backend for the same repository, with these members in its config in place of the token.
+    /// Connects another backend for the same repository, with these members in its config instead of the
+    /// token.
     pub(crate) async fn another(&self, config: Value) -> Result<Arc<dyn Backend>> {
         let mut settings = settings(self.port, &self.repo);
         merge(&mut settings, &config);
         connect(&self.dir, settings).await
     }
 
-    /// Asks the test GitHub for something that is not GitHub's.
+    /// Sends a control request to the test GitHub, which GitHub itself does not have.
     pub(crate) fn control(&self, name: &str, body: Value) -> Value {
         let mut body = body;
         body["repo"] = self.repo.as_str().into();
         control(self.port, name, &body)
     }
 
-    /// Has the next request for this operation go wrong.
+    /// Makes the next request of this operation fail.
     pub(crate) fn fault(&self, operation: &str, fault: Value) {
         let mut fault = fault;
         fault["operation"] = operation.into();
         self.control("faults", fault);
     }
 
-    /// What was asked since the last time: operations, and the statuses that they were answered with.
+    /// Returns the requests since the last call of this function: operations, and the statuses of their
+    /// responses.
     pub(crate) fn asked(&self) -> Vec<(String, u64)> {
         let asked = self.control("asked", json!({}));
         let one = |asked: &Value| {
@@ -93,14 +96,14 @@ impl World {
         asked.as_array().unwrap().iter().map(one).collect()
     }
 
-    /// What was asked since the last time, and by whom.
+    /// Returns the requests since the last call of this function, and who sent them.
     pub(crate) fn asked_by(&self) -> Vec<(String, String)> {
         let asked = self.control("asked", json!({}));
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         asked.as_array().unwrap().iter().map(|one| (text(&one["operation"]), text(&one["login"]))).collect()
     }
 
-    /// How many runs were dispatched with this in their title.
+    /// Returns the number of dispatched runs with this in their title.
     pub(crate) fn count(&self, title: &str) -> usize {
         let count = self.control("count", json!({"title": title}));
         usize::try_from(count.as_u64().unwrap()).unwrap()
@@ -127,7 +130,7 @@ impl Drop for World {
     }
 }
 
-/// A call of the test GitHub itself, which blocks: it answers at once.
+/// Sends a control request to the test GitHub. It blocks, but is answered immediately.
 fn control(port: u16, name: &str, body: &Value) -> Value {
     let body = body.to_string();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -144,7 +147,8 @@ pub(crate) fn merge(into: &mut Value, more: &Value) {
     into.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
 }
 
-/// The config of a backend without its credential. Its calls may take long, because a machine that runs tests can be busy.
+/// Returns the config of a backend without its credential. Its timeouts are long, because a machine that runs
+/// tests can be busy.
 fn settings(port: u16, repo: &str) -> Value {
     json!({"repository": repo, "api": format!("http://127.0.0.1:{port}"), "call_timeout": "60s", "progress_calls_per_minute": 6000})
 }
@@ -160,12 +164,12 @@ async fn connect(dir: &tempfile::TempDir, settings: Value) -> Result<Arc<dyn Bac
     GithubActions::connect(serde_json::from_value(settings).unwrap(), &context).await
 }
 
-/// A job that starts this workflow.
+/// Returns a job that starts this workflow.
 pub(crate) fn start(workflow: &str, arguments: Value) -> JobSpec {
     job(json!({"workflow": workflow}), arguments)
 }
 
-/// The output of a job that ended.
+/// Returns the output of a job that ended.
 pub(crate) fn output(seen: &Observation) -> &Output {
     match &seen.state {
         JobState::Succeeded(output) | JobState::Failed(output) | JobState::Cancelled(output) => output,
@@ -173,7 +177,7 @@ pub(crate) fn output(seen: &Observation) -> &Output {
     }
 }
 
-/// The first block of an output, which is text.
+/// Returns the first block of an output, which is text.
 pub(crate) fn text(output: &Output) -> &str {
     match &output.content[..] {
         [Content::Text { text }, ..] => text,

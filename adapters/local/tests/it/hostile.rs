@@ -43,8 +43,9 @@ async fn questions_share_one_megabyte() {
     assert_eq!(message, expected);
 }
 
+/// The question of 4 GiB is not read, and the message has its size and the limit.
 #[tokio::test]
-async fn sparse_question_is_named_with_its_size() {
+async fn sparse_question_is_reported_with_size() {
     let (questions, message) = asked("truncate -s 4G q.json").await;
     assert_eq!(questions, 0);
     let expected =
@@ -65,8 +66,9 @@ async fn sparse_end_fails_its_job_alone() {
     assert!(message.contains("end.json has 536870912 bytes, the limit is "), "{message}");
 }
 
+/// A final record of many small values would take far more memory than its text.
 #[tokio::test]
-async fn end_of_many_small_values_is_not_parsed() {
+async fn end_with_many_values_is_refused() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     // A final record in the format of a supervisor, with data that takes a hundred times the memory of its
@@ -81,8 +83,9 @@ async fn end_of_many_small_values_is_not_parsed() {
     assert!(end.message.unwrap().contains("end.json has 600009 JSON values, the limit is 500000"));
 }
 
+/// An end file that the job made itself is reported, and replaced by the supervisor's.
 #[tokio::test]
-async fn false_end_does_not_hide_the_true_one() {
+async fn false_end_hides_no_true_end() {
     for end in [
         "truncate -s 512M end.json",
         "echo no JSON > end.json",

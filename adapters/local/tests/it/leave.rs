@@ -7,16 +7,18 @@ use taskbridge_sdk::{Artifact, Content, ErrorKind, LogRequest};
 
 use crate::world::{World, ended, failure, output, script, texts};
 
+/// Without declared results, the standard output is the result.
 #[tokio::test]
-async fn a_plain_job_hands_back_what_it_printed() {
+async fn job_output_becomes_result() {
     let world = World::new();
     let end = world.run("echo hello; echo careful >&2").await;
     assert_eq!(output(&end).content, [Content::text("hello\n")]);
     assert_eq!(output(&world.run("true").await).content, []);
 }
 
+/// Links in the artifact folder are not followed, and large artifacts are refused.
 #[tokio::test]
-async fn declared_results_and_files_are_handed_back() {
+async fn declared_results_and_artifacts_are_returned() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = script(
@@ -44,8 +46,9 @@ async fn declared_results_and_files_are_handed_back() {
     assert!(large.to_string().contains("3 bytes"), "{large}");
 }
 
+/// The failure names the file that the job declared, and keeps the output.
 #[tokio::test]
-async fn a_result_that_cannot_be_read_is_a_failure_that_says_so() {
+async fn unreadable_result_fails_job() {
     let world = World::new();
     for (script, part) in [
         (
@@ -66,8 +69,9 @@ async fn a_result_that_cannot_be_read_is_a_failure_that_says_so() {
     }
 }
 
+/// The message has the exit code or signal and the last line of the standard error.
 #[tokio::test]
-async fn a_failure_says_how_and_shows_the_end_of_stderr() {
+async fn failure_shows_exit_code_and_stderr() {
     let world = World::new();
     for (script, expected) in [
         ("echo first >&2; echo 'cp: no such file' >&2; exit 3", "exit code 3: cp: no such file"),
@@ -85,15 +89,16 @@ async fn a_failure_says_how_and_shows_the_end_of_stderr() {
 }
 
 #[tokio::test]
-async fn a_target_says_which_exit_codes_are_success() {
+async fn success_exit_codes_are_configurable() {
     let world = World::new();
     let target = json!({"command": ["sh", "-c", "exit {{ code }}"], "success_exit_codes": [0, 3]});
     output(&world.run_spec(&job(target.clone(), json!({"code": 3}))).await);
     failure(&world.run_spec(&job(target, json!({"code": 4}))).await);
 }
 
+/// Both streams of a failed job are cut in the middle, with a marker.
 #[tokio::test]
-async fn long_output_keeps_its_start_and_its_end() {
+async fn long_output_keeps_start_and_end() {
     let world = World::new();
     let backend = world.connect(json!({"max_output_bytes": 3000})).await;
     let handle = backend.start(&script("seq 1 20000; seq 1 20000 >&2; exit 1")).await.unwrap().handle;
@@ -133,8 +138,9 @@ async fn logs_are_tailed_and_searched() {
     assert!(cut && text.ends_with("9999\n"));
 }
 
+/// A process in another session has the output open, and the job still ends.
 #[tokio::test]
-async fn a_process_that_leaves_the_group_cannot_hold_the_end_up() {
+async fn detached_process_does_not_delay_end() {
     let world = World::new();
     let end = world.run("setsid sleep 600 & echo $!").await;
     let pid = Pid::from_raw(texts(output(&end))[0].trim().parse().unwrap()).unwrap();

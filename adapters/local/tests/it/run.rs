@@ -42,8 +42,9 @@ async fn every_argument_arrives_as_exactly_one() {
     }
 }
 
+/// A value that could be an option, or has a NUL character, is refused before the start.
 #[tokio::test]
-async fn what_could_be_an_option_or_no_text_is_refused_and_starts_nothing() {
+async fn unsafe_argument_starts_nothing() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     for (command, value, why) in [
@@ -70,8 +71,9 @@ async fn what_could_be_an_option_or_no_text_is_refused_and_starts_nothing() {
     assert_eq!(stdout(&world, json!({}), theirs, json!({"a": "-x"})).await, "");
 }
 
+/// The job sees the variables that the config names, and those of this server's interface.
 #[tokio::test]
-async fn the_environment_holds_only_what_the_config_names() {
+async fn job_environment_is_from_config_only() {
     let world = World::new();
     let config =
         json!({"pass_env": ["CARGO_PKG_NAME", "NOT_SET"], "env": {"A": "{{ literal }}", "B": "backend"}});
@@ -97,8 +99,9 @@ async fn the_environment_holds_only_what_the_config_names() {
     assert!(shown.contains("A={{ literal }}\n") && shown.contains("B=target\n"), "{shown}");
 }
 
+/// The supervisor's environment is empty, and the job's input is in no file of its folder.
 #[tokio::test]
-async fn nothing_of_the_servers_environment_or_of_the_order_can_be_read_beside_the_job() {
+async fn job_input_is_hidden_from_others() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let target = json!({
@@ -150,8 +153,9 @@ async fn files_arrive_as_paths() {
     assert!(!world.config_dir().join("evil").exists() && !world.jobs().join("evil").exists());
 }
 
+/// Relative programs and working folders are resolved from the folder of the config.
 #[tokio::test]
-async fn relative_programs_and_folders_start_at_the_config() {
+async fn relative_programs_start_at_config() {
     let world = World::new();
     fs::create_dir_all(world.config_dir().join("bin")).unwrap();
     symlink("/bin/pwd", world.config_dir().join("bin/where")).unwrap();
@@ -169,8 +173,9 @@ async fn relative_programs_and_folders_start_at_the_config() {
     assert!(shown.ends_with("/work\n"), "the job's own PATH is searched: {shown}");
 }
 
+/// The failure names the program or folder and what is wrong with it.
 #[tokio::test]
-async fn what_cannot_be_run_fails_in_words() {
+async fn unrunnable_command_fails_with_reason() {
     let world = World::new();
     for (target, part) in [
         (
@@ -187,8 +192,9 @@ async fn what_cannot_be_run_fails_in_words() {
     }
 }
 
+/// A missing parameter or a NUL character is rejected before the job's folder exists.
 #[tokio::test]
-async fn what_cannot_be_rendered_is_rejected_before_anything_starts() {
+async fn unrenderable_template_starts_nothing() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     for (arguments, part) in [

@@ -10,8 +10,9 @@ use taskbridge_sdk::{JobState, Started};
 
 use crate::world::{World, appears, ended, output, script, texts, vanishes};
 
+/// Starts of one key from two servers all return the same handle.
 #[tokio::test(flavor = "multi_thread")]
-async fn starts_that_race_from_two_servers_run_one_job() {
+async fn concurrent_starts_run_one_job() {
     let world = World::new();
     let servers = [world.connect(json!({})).await, world.connect(json!({})).await];
     let count = world.config_dir().join("count");
@@ -36,8 +37,9 @@ async fn starts_that_race_from_two_servers_run_one_job() {
     }
 }
 
+/// A start that is repeated after the end returns the ended job and does not run it again.
 #[tokio::test]
-async fn a_start_after_the_end_finds_the_ended_job() {
+async fn repeated_start_finds_ended_job() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let mut job = script("echo once >> ../count; cat ../count");
@@ -49,8 +51,9 @@ async fn a_start_after_the_end_finds_the_ended_job() {
     assert_eq!(texts(output(&end)), ["once\n"]);
 }
 
+/// `find` reports a job in each of its states.
 #[tokio::test]
-async fn find_starts_nothing_and_sees_every_state() {
+async fn find_starts_nothing() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = script("while [ ! -e go ]; do sleep 0.02; done");
@@ -63,8 +66,9 @@ async fn find_starts_nothing_and_sees_every_state() {
     assert_eq!(backend.find(&job).await.unwrap(), Some(Started { handle: started.handle, first: Some(end) }));
 }
 
+/// The server died after it had made the folder. The repeated start runs the job.
 #[tokio::test]
-async fn a_server_that_died_before_the_supervisor_began_is_made_good() {
+async fn start_completes_after_server_crash() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let mut job = script("echo ran");
@@ -76,7 +80,7 @@ async fn a_server_that_died_before_the_supervisor_began_is_made_good() {
 }
 
 #[tokio::test]
-async fn half_an_order_takes_nothing() {
+async fn partial_order_starts_no_job() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = script("echo ran");
@@ -111,8 +115,9 @@ fn a_restarted_server_finds_its_jobs() {
     });
 }
 
+/// Ended jobs are removed after `keep`, and running ones are never removed.
 #[tokio::test]
-async fn ended_jobs_are_swept_after_their_time_and_running_ones_never() {
+async fn sweep_removes_only_old_jobs() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let (short, long) = (script("echo short"), script("touch up; while [ ! -e go ]; do sleep 0.02; done"));
@@ -151,7 +156,7 @@ async fn forgotten_job_loses_its_folder() {
 }
 
 #[tokio::test]
-async fn a_hint_says_that_a_job_ended() {
+async fn end_of_job_is_hinted() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let handle = backend.start(&job(json!({"command": ["true"]}), json!({}))).await.unwrap().handle;
@@ -160,8 +165,9 @@ async fn a_hint_says_that_a_job_ended() {
     assert!(backend.observe(&handle).await.unwrap().state.has_ended());
 }
 
+/// No supervisor stays behind as a zombie.
 #[tokio::test]
-async fn no_supervisor_stays_behind_as_a_zombie() {
+async fn ended_supervisor_is_reaped() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = script("true");

@@ -26,8 +26,9 @@ fn cancelled(seen: &Observation) {
     assert_eq!(seen.message.as_deref(), Some("stopped on request"));
 }
 
+/// A repeated cancel, and one of an unknown job, have no effect.
 #[tokio::test]
-async fn a_cancelled_job_is_told_and_ends() {
+async fn cancelled_job_ends() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = script(ENDLESS);
@@ -43,8 +44,9 @@ async fn a_cancelled_job_is_told_and_ends() {
     }
 }
 
+/// A job that ignores SIGTERM is killed when its grace period ends.
 #[tokio::test]
-async fn a_job_that_ignores_being_told_is_killed_after_its_grace() {
+async fn cancel_kills_job_after_grace() {
     let world = World::new();
     let backend = world.connect(json!({"kill_grace": "200ms"})).await;
     let job = script(&format!("trap 'echo no >> told' TERM; {ENDLESS}"));
@@ -56,8 +58,9 @@ async fn a_job_that_ignores_being_told_is_killed_after_its_grace() {
     assert_eq!(fs::read_to_string(world.job(&job.key).join("work/told")).unwrap(), "no\n");
 }
 
+/// The failure states the timeout and keeps what the job printed.
 #[tokio::test]
-async fn a_job_that_takes_too_long_fails_and_says_so() {
+async fn job_timeout_fails_with_output() {
     let world = World::new();
     let target =
         json!({"command": ["sh", "-c", "echo some; echo busy >&2; exec sleep 600"], "timeout": "300ms"});
@@ -68,14 +71,15 @@ async fn a_job_that_takes_too_long_fails_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_a_job_leaves_running_ends_with_it() {
+async fn background_processes_end_with_job() {
     let world = World::new();
     let end = world.run("sleep 600 & echo $!").await;
     gone(texts(output(&end))[0]).await;
 }
 
+/// The job is reported as gone, and a repeated start does not run it again.
 #[tokio::test]
-async fn a_job_whose_supervisor_is_killed_is_gone_and_so_is_its_command() {
+async fn killed_supervisor_ends_its_command() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let mut job = script(&format!("echo ran >> ../count; {ENDLESS}"));
@@ -106,8 +110,9 @@ fn stale(world: &World, key: &JobKey, host: &str, boot: &str) {
     fs::write(job.join("claim.json"), claim.to_string()).unwrap();
 }
 
+/// Another process with the id, a reboot and another machine are distinguished from a running job.
 #[tokio::test]
-async fn neither_a_reused_process_id_nor_a_reboot_is_mistaken_for_a_job() {
+async fn reused_pid_is_no_job() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let here = backend.start(&script("true")).await.unwrap().handle;
@@ -133,7 +138,7 @@ async fn neither_a_reused_process_id_nor_a_reboot_is_mistaken_for_a_job() {
 }
 
 #[tokio::test]
-async fn a_job_that_nobody_knows_is_gone() {
+async fn unknown_local_job_is_gone() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let here = backend.start(&script("true")).await.unwrap().handle;
@@ -144,8 +149,9 @@ async fn a_job_that_nobody_knows_is_gone() {
     }
 }
 
+/// A cancel that comes before the command can receive signals ends the job.
 #[tokio::test]
-async fn a_stop_before_the_command_listens_is_not_lost() {
+async fn early_cancel_is_not_lost() {
     let world = World::new();
     let backend = world.connect(json!({"kill_grace": "200ms"})).await;
     for _ in 0..20 {
@@ -156,8 +162,9 @@ async fn a_stop_before_the_command_listens_is_not_lost() {
     }
 }
 
+/// The poll fails, and the job's state is the same when the folder is back.
 #[tokio::test]
-async fn a_folder_that_cannot_be_read_is_a_fault_and_no_state_of_the_job() {
+async fn unreadable_folder_is_unavailable() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = script("echo fine");

@@ -21,8 +21,9 @@ fn accept(sure: bool) -> Answer {
     Answer::Accept(Map::from_iter([("sure".to_owned(), json!(sure))]))
 }
 
+/// The last progress and message of an ended job stay the same in every poll.
 #[tokio::test]
-async fn progress_and_messages_are_seen_while_it_runs_and_after() {
+async fn progress_is_seen_during_and_after() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = script(
@@ -42,8 +43,9 @@ async fn progress_and_messages_are_seen_while_it_runs_and_after() {
     assert_eq!(backend.observe(&handle).await.unwrap(), end, "an end is seen the same every time");
 }
 
+/// The job reads its answer, and a second answer or an unknown question is too late.
 #[tokio::test]
-async fn a_question_is_asked_answered_once_and_read() {
+async fn local_question_is_answered_once() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let questions = backend.questions().unwrap();
@@ -85,8 +87,9 @@ END
     ))
 }
 
+/// Forms, pages, sampling and roots reach the client, and the answers reach the job.
 #[tokio::test]
-async fn everything_that_can_be_asked_is_asked_and_answered() {
+async fn every_question_kind_is_answered() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let request = json!({
@@ -125,8 +128,9 @@ async fn everything_that_can_be_asked_is_asked_and_answered() {
     }
 }
 
+/// An accepted page stays open until the job ends it, and a declined one is closed at once.
 #[tokio::test]
-async fn a_page_is_asked_about_until_the_visit_is_over() {
+async fn page_question_stays_until_done() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = asks_for(r#"{"message": "Pay", "url": "https://bank.example/pay"}"#);
@@ -150,8 +154,9 @@ async fn a_page_is_asked_about_until_the_visit_is_over() {
     assert!(backend.observe(&handle).await.unwrap().questions.is_empty(), "nobody goes there");
 }
 
+/// The job reads that its question was declined, and succeeds.
 #[tokio::test]
-async fn a_job_decides_what_a_declined_question_means() {
+async fn job_decides_after_declined_question() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let handle = backend.start(&script(ASK)).await.unwrap().handle;
@@ -164,7 +169,7 @@ async fn a_job_decides_what_a_declined_question_means() {
 }
 
 #[tokio::test]
-async fn a_question_after_the_end_is_too_late_to_answer() {
+async fn answer_after_end_is_too_late() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = script(r#"echo '{"message": "?"}' > "$TASKBRIDGE_QUESTIONS/q.json""#);
@@ -177,8 +182,9 @@ async fn a_question_after_the_end_is_too_late_to_answer() {
     );
 }
 
+/// A question that is invalid is reported with its reason beside the valid ones.
 #[tokio::test]
-async fn questions_come_oldest_first_and_a_wrong_one_says_why() {
+async fn questions_are_listed_oldest_first() {
     let world = World::new();
     let backend = world.connect(json!({})).await;
     let job = script(

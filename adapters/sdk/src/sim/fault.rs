@@ -221,8 +221,9 @@ mod tests {
         assert!((10..=40).contains(&lost), "{lost} of 100");
     }
 
+    /// An injected fault waits for its operation, and for the end of an outage.
     #[test]
-    fn the_script_is_per_operation_and_waits_out_an_outage() {
+    fn fault_script_is_per_operation() {
         let mut faults = Faults::new(FaultRates::default(), 0);
         faults.push(Operation::Start, Fault::LostReply);
         faults.set_outage(true);

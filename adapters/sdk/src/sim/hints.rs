@@ -49,8 +49,9 @@ impl Hints {
 mod tests {
     use super::*;
 
+    /// A listener that is too slow continues with the oldest hint that is kept.
     #[test]
-    fn a_listener_that_is_too_slow_goes_on_with_the_oldest_kept() {
+    fn slow_hint_listener_skips_dropped_hints() {
         let mut hints = Hints::default();
         let total = KEPT as u64 + 5;
         for number in 0..total {

@@ -183,8 +183,9 @@ mod tests {
         assert_eq!(job.text.as_deref(), Some("from the target"));
     }
 
+    /// The error names the field of the target or argument that is wrong.
     #[test]
-    fn what_does_not_fit_is_rejected_by_name() {
+    fn invalid_sim_target_is_rejected() {
         let cases = [
             (json!({"delay": 1}), json!({}), "target: unknown field `delay`"),
             (json!({}), json!({"delay_ms": "soon"}), "argument delay_ms: invalid type: string \"soon\""),

@@ -86,8 +86,9 @@ mod tests {
 
     use super::*;
 
+    /// Records of jobs, steps and array elements are read from the output of Slurm 22.05.
     #[test]
-    fn records_are_read_as_a_22_05_prints_them() {
+    fn accounting_text_of_22_05_parses() {
         let text = "\
 1|CANCELLED by 0|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-x
 3|TIMEOUT|0:0|1795339653|1795339755|1795339775|20|10||00:19.003|2|4Gn|vm|tb-be|gin

@@ -258,7 +258,7 @@ mod tests {
 
     /// Other users can give their jobs any name. Such a job must not be adopted.
     #[tokio::test]
-    async fn a_job_is_looked_for_among_those_of_our_user() {
+    async fn search_finds_only_own_jobs() {
         let dir = tempfile::tempdir().unwrap();
         let asked = dir.path().join("asked");
         let config = serde_json::json!({"sudo": ["sh", "-c", format!("echo \"$@\" >{}", asked.display())]});
@@ -269,8 +269,9 @@ mod tests {
         assert!(asked.contains(" --me ") && asked.contains(" --name=tb-a"), "{asked}");
     }
 
+    /// An error states whether the signal may have been sent.
     #[tokio::test]
-    async fn a_signal_that_was_surely_not_sent_is_told_apart() {
+    async fn unsent_signal_is_distinguished() {
         let send = async |sudo: serde_json::Value, limit: Duration| {
             let config = serde_json::from_value(serde_json::json!({ "sudo": sudo })).unwrap();
             let commands = Commands::new(&config, limit, Some("lab")).unwrap();

@@ -249,8 +249,9 @@ mod tests {
 
     use super::*;
 
+    /// The command runs through sudo, on this machine and over SSH, with the umask of the user.
     #[test]
-    fn a_command_of_another_user_is_run_by_sudo_here_and_elsewhere() {
+    fn commands_of_users_use_sudo() {
         let words = |config: serde_json::Value, user: Option<&str>| -> Vec<String> {
             let config: Config = serde_json::from_value(config).unwrap();
             let runner = Runner::new(&config, Duration::from_secs(1), user).unwrap();
@@ -278,8 +279,9 @@ mod tests {
         assert!(!words(json!({"ssh": {"host": "login1"}}), None).join(" ").contains("SLURM_UMASK"));
     }
 
+    /// Errors before the connection are distinct from a connection that broke later.
     #[tokio::test]
-    async fn where_ssh_reached_nobody_the_command_never_began() {
+    async fn unreachable_ssh_host_runs_nothing() {
         for (words, never_began) in [
             ("ssh: connect to host login1 port 22: Connection refused", true),
             ("ssh: Could not resolve hostname login1: Name or service not known", true),

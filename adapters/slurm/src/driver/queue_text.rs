@@ -136,8 +136,9 @@ mod tests {
         fields.iter().map(|field| format!("{field}{BETWEEN}")).collect()
     }
 
+    /// Rows of jobs and array elements are read from the output of Slurm 22.05.
     #[test]
-    fn rows_are_read_as_a_22_05_prints_them() {
+    fn queue_text_of_22_05_parses() {
         let text = [
             line(&[
                 "2",
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_a_code_or_a_signal() {
+    fn exit_status_is_code_or_signal() {
         assert_eq!(Exit::from_status(1024), Exit { code: 4, signal: 0 });
         assert_eq!(Exit::from_status(9), Exit { code: 0, signal: 9 });
     }

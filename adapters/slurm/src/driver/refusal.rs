@@ -168,8 +168,9 @@ fn words(printed: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Each message of Slurm 22.05 has an error kind, and some may follow a submission that arrived.
     #[test]
-    fn words_of_a_22_05_have_their_kinds() {
+    fn slurm_error_text_is_classified() {
         for (printed, wanted, said) in [
             (
                 "sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed: Invalid partition name specified",

@@ -117,8 +117,9 @@ mod tests {
 
     use super::*;
 
+    /// The output of `scontrol` and the response of slurmrestd are read alike.
     #[test]
-    fn partitions_are_read_as_a_22_05_prints_them() {
+    fn partitions_of_22_05_parse() {
         let text = "\
 PartitionName=main AllowGroups=ALL Default=YES QoS=N/A DefaultTime=01:00:00 MaxTime=1-00:00:00 Nodes=vm State=UP TotalCPUs=64
 PartitionName=closed AllowGroups=ALL Default=NO QoS=N/A DefaultTime=NONE MaxTime=UNLIMITED Nodes=vm State=DOWN TotalCPUs=64

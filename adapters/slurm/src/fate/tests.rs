@@ -47,7 +47,7 @@ fn is_bad(verdict: &Result<Verdict, String>, part: &str) -> bool {
 }
 
 #[test]
-fn the_marker_goes_before_the_state() {
+fn end_marker_overrides_slurm_state() {
     // A duplicate run found the fence, and Slurm reported a failure.
     assert_eq!(told(Some((State::Failed, NOT_AGAIN)), true, Some((0, None)), 0), Ok(Verdict::Good));
     // Slurm reports it as completed.
@@ -57,8 +57,9 @@ fn the_marker_goes_before_the_state() {
     assert_eq!(told(Some((State::Cancelled, 0)), true, Some((0, None)), 0), Ok(Verdict::Good));
 }
 
+/// A cancelled or timed-out job is reported by Slurm's state, except if it ended by itself before.
 #[test]
-fn what_was_stopped_is_told_by_the_state() {
+fn stopped_job_follows_slurm_state() {
     for end in [(143, Some("TERM")), (0, Some("TERM")), (137, None)] {
         assert_eq!(
             told(Some((State::Cancelled, 0)), true, Some(end), 0),
@@ -85,8 +86,9 @@ fn what_was_stopped_is_told_by_the_state() {
     assert_eq!(told(Some((State::Timeout, 0)), true, Some((0, None)), 0), Ok(Verdict::Good));
 }
 
+/// Slurm's state counts once the end marker had time to appear.
 #[test]
-fn without_a_marker_it_is_as_slurm_says_after_a_while() {
+fn missing_marker_falls_back_to_slurm() {
     assert!(told(Some((State::Completed, 0)), true, None, 0).is_err(), "it may be on its way");
     assert_eq!(told(Some((State::Completed, 0)), true, None, 6), Ok(Verdict::Good));
     assert!(is_bad(&told(Some((State::Failed, 1)), false, None, 0), "exit code 1"));
@@ -98,8 +100,9 @@ fn without_a_marker_it_is_as_slurm_says_after_a_while() {
     );
 }
 
+/// A job that Slurm cancelled after a controller crash is lost, and one that a user cancelled is not.
 #[test]
-fn what_slurm_cancels_by_itself_is_lost_and_what_somebody_cancels_is_not() {
+fn cancel_by_slurm_is_loss() {
     // Recorded from Slurm 22.05 after its controller was killed: the node was already running a job of that
     // number.
     let by_node = "20|CANCELLED by 0|0:0|1795339653|1795339657|1795339657|0|60||00:00:00|1|50M|vm|tb-a";
@@ -165,8 +168,9 @@ fn what_slurm_cancels_by_itself_is_lost_and_what_somebody_cancels_is_not() {
     assert!(is_bad(&told(again, true, end, 0), "after its controller broke down"));
 }
 
+/// A job that was shown as running until its time limit, and never began, is lost.
 #[test]
-fn what_was_shown_as_running_until_its_time_limit_and_never_began_is_lost() {
+fn timeout_without_start_is_loss() {
     let timed_out = Some((State::Timeout, 0));
     assert!(told(timed_out, false, None, 0).is_err(), "its fence may not be seen yet");
     let lost = told(timed_out, false, None, 6);
@@ -177,8 +181,9 @@ fn what_was_shown_as_running_until_its_time_limit_and_never_began_is_lost() {
     assert!(is_bad(&told(timed_out, true, None, 6), "time limit"));
 }
 
+/// The accounting has one record for all elements that were cancelled before they began.
 #[test]
-fn tasks_that_were_cancelled_before_they_began_are_told_as_that() {
+fn unstarted_array_elements_are_cancelled() {
     // Recorded from Slurm 22.05: of ten tasks, two began.
     let records = "\
 1_[2-9%2]|CANCELLED by 0|0:0|1795339653|Unknown|1795339656|0|UNLIMITED||00:00:00|1|10M|None assigned|tb-a
@@ -202,7 +207,7 @@ fn tasks_that_were_cancelled_before_they_began_are_told_as_that() {
 }
 
 #[test]
-fn cancellation_names_who_asked_for_it() {
+fn cancellation_names_requesting_user() {
     let record = "7|CANCELLED by 1000|0:15|1|1|2|20|60||00:01|1|4G|vm|tb-a\n";
     let judged = |names: &[(u32, &str)], cancelled| {
         let facts = Facts {
@@ -222,7 +227,7 @@ fn cancellation_names_who_asked_for_it() {
 
 /// Recorded from Slurm 22.05 without control groups. slurmstepd killed the job.
 #[test]
-fn kill_for_memory_is_no_mere_signal() {
+fn oom_kill_is_recognized() {
     let judged = |asked: &[(&str, &str)], peak: &str, end: Option<u32>| {
         let run = Run { task: None, restart: 0 };
         let records = format!(
@@ -253,8 +258,9 @@ fn kill_for_memory_is_no_mere_signal() {
     assert_eq!(judged(&[], "137516K", Some(1)), "exit code 1");
 }
 
+/// Each element that never began keeps a row of its own, without the list of all.
 #[test]
-fn the_tasks_of_a_large_array_that_never_began_take_little_memory_each() {
+fn large_array_shares_memory() {
     // squeue shows one row for all of them.
     let tasks: Vec<u32> = (0..5_000).collect();
     let mut all = row(State::Cancelled, 0);
@@ -265,8 +271,9 @@ fn the_tasks_of_a_large_array_that_never_began_take_little_memory_each() {
     assert!(fates.len() == 5_000 && fates.values().all(kept), "none has a list of all");
 }
 
+/// The accounting alone shows that the job that was to come first failed. A user's cancel stays a cancel.
 #[test]
-fn a_job_after_one_that_failed_is_told_as_failed_by_the_accounting_alone() {
+fn unmet_dependency_is_failure() {
     // Recorded from Slurm 22.05. A cancel by a user is marked as one.
     let record = |id: &str, state: &str| {
         format!(
@@ -300,8 +307,9 @@ fn a_job_after_one_that_failed_is_told_as_failed_by_the_accounting_alone() {
     }
 }
 
+/// A job that the accounting may know is not lost while the accounting does not answer.
 #[test]
-fn what_the_accounting_may_know_is_not_lost_while_it_does_not_answer() {
+fn silent_accounting_delays_loss() {
     let judged = |rows: Vec<Row>, began: bool, accounting: Accounting| {
         let facts = Facts {
             rows,
@@ -328,7 +336,7 @@ fn what_the_accounting_may_know_is_not_lost_while_it_does_not_answer() {
 }
 
 #[test]
-fn what_nobody_knows_is_lost() {
+fn job_without_evidence_is_lost() {
     assert!(told(Some((State::Failed, NOT_AGAIN)), true, None, 10).is_err());
     assert!(matches!(told(Some((State::Failed, NOT_AGAIN)), true, None, 61), Ok(Verdict::Lost(_))));
     assert!(told(None, true, None, 10).is_err() && told(None, false, None, 10).is_err());

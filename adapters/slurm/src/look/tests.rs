@@ -39,8 +39,9 @@ impl World {
     }
 }
 
+/// Slurm still shows the job as running `SHOWN_WITHIN` after its scripts ended.
 #[tokio::test(start_paused = true)]
-async fn a_job_whose_scripts_have_ended_is_over_although_slurm_shows_it_as_running() {
+async fn ended_script_ends_job() {
     let world = World::new();
     assert_eq!(world.look().await.state, JobState::Running);
     tokio::time::advance(SHOWN_WITHIN * 2).await;
@@ -56,8 +57,9 @@ async fn a_job_whose_scripts_have_ended_is_over_although_slurm_shows_it_as_runni
     assert_eq!(seen.message.as_deref(), Some("exit code 3"));
 }
 
+/// A job that takes long to complete is judged by its final state in Slurm.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_takes_long_to_complete_is_judged_by_what_slurm_then_says() {
+async fn completing_job_waits_for_slurm() {
     let world = World::new();
     std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
     // Its script finished successfully between the signal and the kill.
@@ -73,8 +75,9 @@ async fn a_job_that_takes_long_to_complete_is_judged_by_what_slurm_then_says() {
     assert!(seen.message.as_ref().is_some_and(|words| words.contains("time limit")), "{seen:?}");
 }
 
+/// A cancelled job that is held again is cancelled once more after `TRY_EVERY`.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_held_again_after_it_was_cancelled_is_cancelled_once_more() {
+async fn held_again_job_is_cancelled_again() {
     let world = World::new();
     world.folder.write(CANCELLED, b"", 0o600).unwrap();
     world.fake.knows().rows = vec![held(7, "tb-a")];
@@ -88,8 +91,9 @@ async fn a_job_that_is_held_again_after_it_was_cancelled_is_cancelled_once_more(
     assert!(world.fake.knows().released.is_empty());
 }
 
+/// The message states that the script has not begun, until it begins.
 #[tokio::test(start_paused = true)]
-async fn a_look_says_of_a_job_that_runs_for_long_that_its_script_has_not_begun() {
+async fn long_running_job_reports_missing_script() {
     let world = World::new();
     let since = Some(Timestamp::from_millis(1_600_000_000_000));
     world.fake.knows().rows = vec![Row { start: since, ..row(7, "tb-a", State::Running) }];
@@ -100,8 +104,9 @@ async fn a_look_says_of_a_job_that_runs_for_long_that_its_script_has_not_begun()
     assert!(!message.contains("begun"), "{message}");
 }
 
+/// A job is not lost while the accounting does not answer.
 #[tokio::test(start_paused = true)]
-async fn a_job_is_not_lost_while_the_accounting_does_not_answer() {
+async fn job_survives_silent_accounting() {
     let mut world = World::new();
     world.slurm.believe_in_accounting();
     world.fake.knows().rows.clear();
@@ -133,7 +138,7 @@ async fn forgotten_job_has_steady_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn preempted_job_says_so() {
+async fn preempted_job_is_reported() {
     let world = World::new();
     std::fs::create_dir_all(world.folder.file("logs")).unwrap();
     let log = world.folder.log(crate::folder::Stream::Err, None);
@@ -159,8 +164,9 @@ async fn preempted_job_says_so() {
     assert!(!message.contains("preempted"), "{message}");
 }
 
+/// An end is not reported before the accounting was queried about it.
 #[tokio::test(start_paused = true)]
-async fn an_end_is_not_told_before_the_accounting_was_asked_about_it() {
+async fn end_waits_for_accounting() {
     let mut world = World::new();
     world.slurm.believe_in_accounting();
     world.slurm.watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
@@ -212,8 +218,9 @@ async fn an_end_is_not_told_before_the_accounting_was_asked_about_it() {
     }
 }
 
+/// Polls of many jobs within a moment share one query of the queue and one of the accounting.
 #[tokio::test(start_paused = true)]
-async fn looks_at_many_jobs_within_a_moment_share_one_question_each() {
+async fn concurrent_polls_share_queries() {
     let mut world = World::new();
     world.slurm.believe_in_accounting();
     world.slurm.watch = Watch::new(Duration::from_secs(15), Duration::ZERO);
@@ -237,8 +244,9 @@ async fn looks_at_many_jobs_within_a_moment_share_one_question_each() {
     assert_eq!((known.queues, known.questions, known.asked_about.len()), (1, 1, 10));
 }
 
+/// A lost job that had not begun gets a fence, so that its script cannot start later.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_lost_before_it_began_never_begins() {
+async fn lost_pending_job_never_starts() {
     let world = World::new();
     world.fake.knows().rows.clear();
     assert_eq!(world.look().await.state, JobState::Running, "the accounting may be late");
@@ -251,8 +259,9 @@ async fn a_job_that_is_lost_before_it_began_never_begins() {
     assert_eq!(world.look().await, seen);
 }
 
+/// Polls of jobs in other folders succeed, and the error names the key of the unreadable one.
 #[tokio::test]
-async fn a_job_whose_folder_cannot_be_read_keeps_no_other_from_being_seen() {
+async fn unreadable_folder_hides_no_jobs() {
     let world = World::new();
     for (job, key) in [(8, "tb-plan"), (9, "tb-end")] {
         let folder = world.slurm.folder(key);
@@ -273,8 +282,9 @@ async fn a_job_whose_folder_cannot_be_read_keeps_no_other_from_being_seen() {
     }
 }
 
+/// A folder in place of the end marker counts as no marker.
 #[tokio::test(start_paused = true)]
-async fn what_a_script_puts_in_the_place_of_its_end_is_none() {
+async fn false_end_marker_is_ignored() {
     let world = World::new();
     world.fake.knows().rows = vec![row(7, "tb-a", State::Completed)];
     std::fs::create_dir(world.folder.file("ran/job.0")).unwrap();
@@ -284,8 +294,9 @@ async fn what_a_script_puts_in_the_place_of_its_end_is_none() {
     assert!(matches!(world.look().await.state, JobState::Succeeded(_)), "as Slurm says");
 }
 
+/// A late submission left a second held job under a key. Jobs of other servers are left alone.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_a_late_submission_leaves_under_a_key_is_cancelled() {
+async fn duplicate_held_job_is_cancelled() {
     let world = World::new();
     world.folder.write_first(ID, b"7").unwrap();
     let beginning = world.slurm.folder("tb-begins");
@@ -309,8 +320,9 @@ async fn a_job_that_a_late_submission_leaves_under_a_key_is_cancelled() {
     assert_eq!(cancelled(), [9, 11], "it did not help");
 }
 
+/// A job that its user holds is not released by a poll after a restart of the controller.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_its_user_holds_stays_held_over_a_later_restart_of_the_controller() {
+async fn user_hold_survives_controller_restart() {
     let world = World::new();
     let handles = ["lab/7/tb-a", "lab/8/tb-b"].map(JobHandle::new);
     let other = world.slurm.folder("tb-b");
@@ -345,8 +357,9 @@ async fn a_job_that_its_user_holds_stays_held_over_a_later_restart_of_the_contro
     }
 }
 
+/// A requeued job is still the same, and another job with its number and name is not.
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_followed_stays_itself_as_it_is_put_back_into_the_queue() {
+async fn followed_job_survives_requeue() {
     let world = World::new();
     let at = |seconds: i64| Some(Timestamp::from_millis(seconds * 1000));
     let attached = Attached { job: 8, name: "relax".to_owned(), submitted: at(100) };

@@ -6,8 +6,9 @@ use taskbridge_sdk::{ErrorKind, JobState};
 use crate::cluster::Fault;
 use crate::world::{Held, World, assert_says, ended, eventually, number, output, until};
 
+/// The result of an array has a table with the end of each element.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_element_is_a_task_and_a_table_tells_which_failed() {
+async fn array_result_lists_failed_elements() {
     let world = World::new().await;
     let lines = r#"echo "element $TASKBRIDGE_ELEMENT"; [ "$TASKBRIDGE_ELEMENT" != bad ] || exit 7"#;
     let arguments = json!({"molecules": ["h2o", "bad", "it's $(touch /tmp/never) \"quoted\"\nline", "co2"]});
@@ -25,7 +26,7 @@ async fn each_element_is_a_task_and_a_table_tells_which_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_tasks_that_are_done_are_counted() {
+async fn finished_array_elements_are_counted() {
     let world = World::new().await;
     let lines = r#"[ "$TASKBRIDGE_ELEMENT" -lt 3 ] || exec sleep 600"#;
     let target = json!({"array": {"parameter": "numbers"}});
@@ -44,7 +45,7 @@ async fn the_tasks_that_are_done_are_counted() {
 
 /// One of them left a marker, and the other only an accounting record.
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_tasks_that_the_controller_forgot_are_still_counted() {
+async fn forgotten_failed_elements_are_counted() {
     let world = World::on(Held::own(&["--accounting", "--min-job-age", "2"]), json!({})).await;
     let lines = "case $TASKBRIDGE_ELEMENT in 1) exit 3 ;; 2) kill -KILL $PPID ;; esac; exec sleep 600";
     let target = json!({"array": {"parameter": "numbers"}});
@@ -69,8 +70,9 @@ async fn failed_tasks_that_the_controller_forgot_are_still_counted() {
     assert_says(&seen, &["exit code 3", "2 failed"]);
 }
 
+/// An array of 200,000 elements is rejected.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_array_of_200_000_elements_is_refused_and_nothing_submitted() {
+async fn oversized_array_submits_nothing() {
     let world = World::new().await;
     let numbers: Vec<u32> = (0..200_000).collect();
     let target = json!({"array": {"parameter": "numbers", "max": 1_000_000}});
@@ -83,7 +85,7 @@ async fn an_array_of_200_000_elements_is_refused_and_nothing_submitted() {
 
 /// Uses only the accounting database, which has one record for all tasks that never began.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_array_that_somebody_cancelled_before_it_began_is_told_as_cancelled() {
+async fn array_cancelled_early_is_cancelled() {
     let world = World::new().await;
     let target = json!({"array": {"parameter": "numbers"}, "resources": {"partition": "closed"}});
     let job = world.job_with("waits", "true", json!({"numbers": [1, 2, 3, 4]}), target);

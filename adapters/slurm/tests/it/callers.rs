@@ -43,8 +43,9 @@ fn two_users(sudo: Value) -> Value {
     json!({"sudo": sudo, "run_as": {"ann": {"user": ANNS, "group": group}, "bob": {"user": BOBS, "group": group}}})
 }
 
+/// A server without the caller in `run_as` reports the job as a config error, and not as gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_of_a_job_is_run_as_the_caller() {
+async fn job_commands_run_as_caller() {
     let world = World::on(Held::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
     let backend = world.another(two_users(stand_in(&world))).await.unwrap();
@@ -91,8 +92,9 @@ async fn every_command_of_a_job_is_run_as_the_caller() {
     assert_eq!(world.backend.cancel(&handle).await.unwrap_err().kind(), ErrorKind::Config);
 }
 
+/// `doctor` reports for each user in `run_as` whether sudo permits it.
 #[tokio::test(flavor = "multi_thread")]
-async fn doctor_says_as_whom_sudo_lets_us_act() {
+async fn doctor_checks_sudo_rights() {
     let world = World::on(Held::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
     let backend = world.another(two_users(stand_in(&world))).await.unwrap();
@@ -114,8 +116,9 @@ fn can_read(user: &[&str], path: &Path) -> bool {
     said(Command::new("sudo").arg("-n").args(user).args(["--", "cat"]).arg(path)).0
 }
 
+/// Jobs run as the users of their callers, and one user cannot read another's files.
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_of_two_users_are_theirs_and_closed_to_each_other() {
+async fn jobs_of_users_are_isolated() {
     if !is_root() {
         // Only root can act as another user without a sudo rule.
         return tried_otherwise(
@@ -202,8 +205,9 @@ fn is_root() -> bool {
     said(Command::new("id").arg("-u")).1.trim() == "0"
 }
 
+/// A user without a token is a config error, and a job uses the token of its caller.
 #[tokio::test(flavor = "multi_thread")]
-async fn by_slurmrestd_each_user_needs_a_token_of_their_own() {
+async fn slurmrestd_user_needs_own_token() {
     let world = World::on(Held::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();
     let rest = world.cluster.rest();
@@ -242,8 +246,9 @@ fn rule(server: &str, callers: &str) -> String {
     rule.replace("= taskbridge\n", &format!("= {server}\n")).replace("asmith, bjones", callers)
 }
 
+/// The documented rule permits Slurm's commands as the callers, and nothing else.
 #[test]
-fn the_rule_for_sudo_lets_the_server_run_slurms_commands_as_callers_and_nothing_else() {
+fn sudo_rule_permits_only_slurm_commands() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("rule");
     fs::write(&path, rule("www-data", "daemon, games")).unwrap();

@@ -28,8 +28,9 @@ async fn insist(backend: &dyn Backend, job: &JobSpec) -> JobHandle {
     }
 }
 
+/// The controller is killed while it accepts the job, twelve times. Each script runs once.
 #[tokio::test(flavor = "multi_thread")]
-async fn over_12_kills_of_the_controller_as_it_takes_a_job_each_script_runs_once() {
+async fn script_survives_controller_kill_during_submission() {
     each_script_runs_once(async |world, job, number| {
         let (handle, ()) = tokio::join!(insist(&*world.backend, job), async {
             tokio::time::sleep(Duration::from_millis(u64::try_from(number).unwrap() * 16)).await;
@@ -40,8 +41,9 @@ async fn over_12_kills_of_the_controller_as_it_takes_a_job_each_script_runs_once
     .await;
 }
 
+/// The controller is killed after it accepted the job, twelve times. Each script runs once.
 #[tokio::test(flavor = "multi_thread")]
-async fn over_12_kills_of_the_controller_after_it_took_a_job_each_script_runs_once() {
+async fn script_survives_controller_kill_after_submission() {
     each_script_runs_once(async |world, job, _| {
         let handle = insist(&*world.backend, job).await;
         kill(world);
@@ -167,7 +169,7 @@ fn forgot(log: &str, number: &str) -> bool {
 /// Log lines of Slurm 22.05. The controller was killed right after it accepted job 5, and again after it
 /// reused that number.
 #[test]
-fn what_the_controller_forgot_is_told_by_its_log() {
+fn controller_log_shows_forgotten_job() {
     let log = "\
 slurmctld version 22.05.8 started on cluster lab
 _slurm_rpc_submit_batch_job: JobId=4 InitPrio=0 usec=604

@@ -11,7 +11,7 @@ use crate::world::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn success_tells_how_long_and_hands_back_structured_output() {
+async fn success_reports_runtime_and_structured_result() {
     let world = World::new().await;
     let lines = r#"echo working; printf '{"energy": -7.5, "atoms": [1, 2]}' >out.json"#;
     let job = world.job_with("succeeds", lines, json!({}), json!({"result": "out.json"}));
@@ -21,8 +21,9 @@ async fn success_tells_how_long_and_hands_back_structured_output() {
     assert_says(&seen, &["The job succeeded.\nran for ", "working"]);
 }
 
+/// The result has the exit code and the last lines of the log.
 #[tokio::test(flavor = "multi_thread")]
-async fn failure_tells_the_code_and_the_last_lines() {
+async fn failure_reports_exit_code_and_log() {
     let world = World::new().await;
     let (_, seen) = world.run(&world.job("fails", "echo one; echo the tray is empty >&2; exit 3")).await;
     assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
@@ -30,7 +31,7 @@ async fn failure_tells_the_code_and_the_last_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_is_told_in_words() {
+async fn signal_is_reported_by_name() {
     let world = World::new().await;
     let (_, seen) = world.run(&world.job("dies", "echo last words >&2; kill -SEGV $$")).await;
     assert!(matches!(seen.state, JobState::Failed(_)), "{seen:?}");
@@ -43,7 +44,7 @@ async fn a_signal_is_told_in_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_limit_is_told_with_what_to_raise() {
+async fn time_limit_names_option_to_raise() {
     let world = World::new().await;
     let target = json!({"resources": {"time": "1"}});
     let (_, seen) = world.run(&world.job_with("slow", "sleep 600", json!({}), target)).await;
@@ -54,7 +55,7 @@ async fn a_time_limit_is_told_with_what_to_raise() {
 /// Slurm reports this if the kernel enforces the limit. The machine must permit such limits: as root, with
 /// control groups version 1. `recorded.rs` has the recorded output for other machines.
 #[tokio::test(flavor = "multi_thread")]
-async fn out_of_memory_on_the_real_cluster_is_told_with_what_to_raise() {
+async fn real_oom_names_option_to_raise() {
     if fs::OpenOptions::new().append(true).open("/sys/fs/cgroup/memory/tasks").is_err() {
         return tried_otherwise(
             "OUT_OF_MEMORY by the cluster itself, which takes root and control groups of version 1",
@@ -83,7 +84,7 @@ async fn cancellation_by_others_names_them() {
 
 /// Without control groups, Slurm reports FAILED by signal 9.
 #[tokio::test(flavor = "multi_thread")]
-async fn too_much_memory_is_told_with_slurms_own_line() {
+async fn oom_without_cgroups_shows_slurm_line() {
     let world = World::new().await;
     let lines = "exec python3 -c 'import time; held = bytearray(300_000_000); time.sleep(600)'";
     let target = json!({"resources": {"memory": "20M"}});
@@ -98,8 +99,9 @@ async fn too_much_memory_is_told_with_slurms_own_line() {
     assert!(seen.message.unwrap().contains("used more memory"));
 }
 
+/// The tail and the search return at most `max_bytes`.
 #[tokio::test(flavor = "multi_thread")]
-async fn big_logs_are_read_from_their_end() {
+async fn large_log_is_read_from_end() {
     let world = World::new().await;
     let lines = "seq -f 'line %.0f of a long log that nobody wants to read whole' 1 400000; echo the end";
     let (handle, seen) = world.run(&world.job("talks", lines)).await;
@@ -115,7 +117,7 @@ async fn big_logs_are_read_from_their_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_grows_as_it_is_printed() {
+async fn log_grows_while_job_runs() {
     let world = World::new().await;
     let lines = format!("echo begun; {}; echo gone; {}", world.wait_for("go"), world.wait_for("end"));
     let handle = world.backend.start(&world.job("waits", &lines)).await.unwrap().handle;
@@ -134,8 +136,9 @@ async fn a_log_grows_as_it_is_printed() {
     ended(&*world.backend, &handle).await;
 }
 
+/// The controller forgets the jobs, and the accounting still has their usage and end.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_the_controller_forgot_is_known_by_the_accounting() {
+async fn forgotten_job_is_in_accounting() {
     let cluster = Held::own(&["--accounting", "--min-job-age", "2"]);
     let world = World::on(cluster, json!({"accounting_wait": "60s"})).await;
     // The first job leaves a marker, and only the accounting database knows its usage. The wrapper of the
@@ -162,7 +165,7 @@ async fn a_job_that_the_controller_forgot_is_known_by_the_accounting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_any_accounting_the_end_is_known_by_its_marker() {
+async fn end_marker_suffices_without_accounting() {
     let world = World::on(Held::own(&["--min-job-age", "2"]), json!({})).await;
     for (code, lines) in [(0, "echo well"), (5, "echo badly; exit 5")] {
         let handle = world.backend.start(&world.job("ends", lines)).await.unwrap().handle;
@@ -209,7 +212,7 @@ async fn artifacts_do_not_leave_their_folder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_cannot_be_read_is_a_clear_error() {
+async fn unreadable_log_is_clear_error() {
     let world = World::new().await;
     let (handle, _) = world.run(&world.job("talks", "echo hidden")).await;
     let key = handle.as_str().rsplit('/').next().unwrap().to_owned();

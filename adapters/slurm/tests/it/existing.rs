@@ -35,8 +35,9 @@ async fn waits_for_the_other(backend: &dyn Backend, handle: &JobHandle) {
     assert_eq!(seen.await, JobState::Queued);
 }
 
+/// A job with `after` waits for the other one, and runs only if it ended as required.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_after_another_waits_for_it_and_runs_if_it_ended_as_required() {
+async fn dependent_job_waits_for_outcome() {
     let world = World::new().await;
     for (turn, backend) in both(&world).await.iter().enumerate() {
         let (order, go) = (world.folder().join(format!("order-{turn}")), format!("go-{turn}"));
@@ -76,8 +77,9 @@ async fn a_job_after_another_waits_for_it_and_runs_if_it_ended_as_required() {
     }
 }
 
+/// The job starts at once or is refused, depending on how the other one ended.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_after_a_job_that_has_ended_begins_at_once_or_is_refused() {
+async fn dependency_on_ended_job_is_immediate() {
     let world = World::new().await;
     let (good, _) = world.run(&world.job("good", "true")).await;
     let (bad, _) = world.run(&world.job("bad", "exit 3")).await;
@@ -123,8 +125,9 @@ fn attach(number: u32) -> JobSpec {
     job(json!({"attach": "{{ job }}"}), json!({"job": number}))
 }
 
+/// A job that was submitted by hand is followed, and a cancel of the task leaves it alone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_submitted_by_hand_is_followed_and_left_alone() {
+async fn hand_submitted_job_is_followed() {
     let world = World::new().await;
     for (turn, backend) in both(&world).await.iter().enumerate() {
         let go = format!("go-{turn}");

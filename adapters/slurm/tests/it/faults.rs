@@ -11,8 +11,9 @@ use taskbridge_sdk::{ErrorKind, JobHandle, JobSpec, JobState};
 use crate::cluster::Fault;
 use crate::world::{Held, PATIENCE, World, ended, number, runs, until};
 
+/// A command that hangs costs its time limit and no more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_hangs_costs_its_limit_and_no_more() {
+async fn hung_command_is_limited() {
     let world = World::on(Held::shared(), json!({"command_timeout": "2s"})).await;
     let handle = world.backend.start(&world.job("waits", "exec sleep 600")).await.unwrap().handle;
     world.commands.fault("squeue", Fault::Hangs);
@@ -24,8 +25,9 @@ async fn a_command_that_hangs_costs_its_limit_and_no_more() {
     ended(&*world.backend, &handle).await;
 }
 
+/// The submission hangs after Slurm accepted it, and the next start finds its job.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_submission_that_hangs_after_it_was_accepted_is_found_again() {
+async fn hung_submission_is_found_again() {
     let world = World::on(Held::shared(), json!({"command_timeout": "2s"})).await;
     let job = world.job("waits", "exec sleep 600");
     world.commands.fault("sbatch", Fault::HangsAfter);
@@ -39,8 +41,9 @@ async fn a_submission_that_hangs_after_it_was_accepted_is_found_again() {
     ended(&*world.backend, &handle).await;
 }
 
+/// Another server submitted a second held job under the key.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_job_under_the_key_that_is_held_is_removed() {
+async fn duplicate_job_under_key_is_removed() {
     let world = World::on(Held::shared(), json!({"command_timeout": "2s"})).await;
     let job = world.job("waits", "exec sleep 600");
     world.commands.fault("sbatch", Fault::HangsAfter);
@@ -74,8 +77,9 @@ fn submit_held(world: &World, job: &JobSpec) {
     world.cluster.run("sbatch", &["--hold", "--no-requeue", &name, "--output=/dev/null", script]);
 }
 
+/// Polls and starts are unavailable, and the job still runs when the controller is back.
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_controller_is_away_nothing_is_concluded() {
+async fn controller_outage_proves_nothing() {
     let world = World::on(Held::own(&["--accounting"]), json!({"command_timeout": "3s"})).await;
     let job = world.job("waits", "while [ ! -e go ]; do sleep 0.1; done; echo done");
     let handle = world.backend.start(&job).await.unwrap().handle;
@@ -108,7 +112,7 @@ async fn while_the_controller_is_away_nothing_is_concluded() {
 
 /// An empty folder, as if a shared file system were not mounted.
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_jobs_folder_is_not_mounted_nothing_is_concluded_and_nothing_submitted() {
+async fn unmounted_jobs_folder_submits_nothing() {
     let world = World::new().await;
     let (handle, seen) = world.run(&world.job("ends", "echo well")).await;
     let (jobs, away) = (world.folder().join("jobs"), world.folder().join("away"));
@@ -138,7 +142,7 @@ async fn while_the_jobs_folder_is_not_mounted_nothing_is_concluded_and_nothing_s
 
 /// Each row must be refused with a message that names the problem, and nothing may be submitted.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_refused_and_nothing_is_submitted() {
+async fn invalid_call_submits_nothing() {
     let world = World::new().await;
     let bounded = json!({"resources": {"time": {"value": "{{ hours }}:00:00", "max": "10:00:00"}}});
     let chosen =
@@ -192,8 +196,9 @@ async fn what_is_wrong_is_refused_and_nothing_is_submitted() {
     assert!(world.queue(&job).is_empty());
 }
 
+/// An argument stays one word whatever characters it has, and none of it is run.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_argument_is_one_word_whatever_it_holds() {
+async fn argument_stays_one_word() {
     let world = World::new().await;
     let words = [
         "two words",

@@ -71,8 +71,9 @@ impl Drop for Away {
     }
 }
 
+/// The poll of the job in the hung folder is unavailable, and it ends normally later.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_hangs_is_told_and_holds_up_nobody_else() {
+async fn hung_folder_delays_no_other_jobs() {
     let world = World::on(Held::shared(), json!({"command_timeout": "10s"})).await;
     let go = world.folder().join("go");
     let lines = format!("echo begun; while [ ! -e {} ]; do sleep 0.1; done; echo gone", go.display());
@@ -114,8 +115,9 @@ async fn a_folder_that_hangs_is_told_and_holds_up_nobody_else() {
     assert_says(&seen, &["begun", "gone"]);
 }
 
+/// The folder of the results has I/O errors for a while, and the job's end waits for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_job_left_where_only_errors_come_from_for_a_while_is_told_later() {
+async fn unreadable_results_are_read_later() {
     let world = World::on(Held::shared(), json!({})).await;
     let (go, scratch) = (world.folder().join("go"), world.folder().join("scratch"));
     fs::create_dir(&scratch).unwrap();

@@ -7,8 +7,9 @@ use taskbridge_sdk::{JobState, ToolTarget, Verdict};
 
 use crate::world::{Held, World, assert_says, ended};
 
+/// An invalid script beside it is reported by the checkup, and so are wrong targets.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_is_offered_with_its_quality_of_service_beside_one_that_is_wrong() {
+async fn offered_script_has_allowed_qos() {
     let offered = json!({"discover": {"scripts": "tools", "qos": ["fast", "normal", "gold"]}});
     let world = World::on(Held::shared(), offered).await;
     world.script("tools/right.sh", "#SBATCH --time=1\necho with $SLURM_JOB_QOS");

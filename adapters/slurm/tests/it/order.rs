@@ -25,8 +25,9 @@ impl Drop for Reservation<'_> {
     }
 }
 
+/// Slurm shows the resources that the target and the script's directives ask for.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_target_and_its_script_ask_for_is_what_slurm_was_asked_for() {
+async fn submission_matches_target_and_script() {
     let world = World::new().await;
     let reservation = Reservation::new(&world);
     let Reservation(_, name) = &reservation;
@@ -53,8 +54,9 @@ async fn what_a_target_and_its_script_ask_for_is_what_slurm_was_asked_for() {
     }
 }
 
+/// Files of a call are in the job's folder, whatever names they have.
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_came_with_a_call_are_there_whatever_they_are_called() {
+async fn call_files_keep_any_name() {
     let world = World::new().await;
     let place = world.folder().join("on the server's disk");
     std::fs::write(&place, "by path\n").unwrap();

@@ -8,8 +8,9 @@ use taskbridge_sdk::{Backend, JobHandle, JobSpec, JobState};
 
 use crate::world::{Held, World, assert_says, ended, eventually, number, runs, until};
 
+/// The message has the position and the expected start, over commands and slurmrestd.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_waits_says_its_position_and_its_expected_start() {
+async fn pending_job_shows_queue_position() {
     let often = json!({"position_every": "1s"});
     let world = World::on(Held::own(&["--rest", "--cpus", "1"]), often.clone()).await;
     let by_rest = world.by_rest(often).await;
@@ -65,8 +66,9 @@ fn mark_of_again(world: &World, handle: &JobHandle) -> PathBuf {
     world.folder().join("jobs").join(key).join("ran/job.0/again")
 }
 
+/// A requeued job runs again only if its target permits it. Otherwise Slurm refuses, or the wrapper stops it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_run_again_where_that_is_allowed_and_nowhere_else() {
+async fn requeue_runs_only_if_allowed() {
     let world = World::on(Held::own(&["--rest", "--cred-expire", "10"]), json!({})).await;
     let by_rest = world.by_rest(json!({})).await;
     let start = async |backend: &dyn Backend, name: &str, requeue: bool| {
@@ -109,7 +111,7 @@ async fn a_job_is_run_again_where_that_is_allowed_and_nowhere_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requeue_after_preemption_says_so() {
+async fn requeue_after_preemption_is_reported() {
     let options = [
         "--cpus",
         "1",

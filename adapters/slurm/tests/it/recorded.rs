@@ -10,7 +10,7 @@ use crate::world::{World, assert_says, ended, number, runs};
 /// `OUT_OF_MEMORY` needs control groups (`ends.rs` tests it on a real cluster, if the machine permits). This
 /// is the output of Slurm 22.05 for a job that requested 30 MB, except for its number and name.
 #[tokio::test(flavor = "multi_thread")]
-async fn recorded_accounting_text_of_a_job_out_of_memory_is_told_with_what_to_raise() {
+async fn recorded_oom_names_option_to_raise() {
     let world = World::new().await;
     let target = json!({"resources": {"memory": "30M"}});
     let job = world.job_with("greedy", "exec sleep 600", json!({}), target);

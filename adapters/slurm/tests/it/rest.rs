@@ -9,8 +9,9 @@ use taskbridge_sdk::{ErrorKind, JobState};
 use crate::proxy::{Fault, Proxy};
 use crate::world::{Held, World, assert_says, ended, in_time, merge, runs};
 
+/// slurmrestd answers 304 until a job changes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_is_sent_again_only_when_something_changed() {
+async fn unchanged_job_list_is_not_resent() {
     let cluster = Held::own(&["--rest"]);
     let proxy = Proxy::on_tcp(&cluster.rest().address).await;
     let rest = json!({"url": proxy.place, "user": cluster.user, "token": cluster.rest().token});
@@ -31,8 +32,9 @@ async fn a_list_is_sent_again_only_when_something_changed() {
     assert!(matches!(seen.state, JobState::Cancelled(_)), "the change was seen: {seen:?}");
 }
 
+/// The accounting is down when the server starts, and its usage is in the result later.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_accounting_that_is_away_at_first_is_asked_later() {
+async fn late_accounting_is_queried_again() {
     let cluster = Held::own(&["--rest", "--accounting"]);
     let proxy = Proxy::on_tcp(&cluster.rest().address).await;
     let rest = json!({"url": proxy.place, "user": cluster.user, "token": cluster.rest().token});
@@ -46,8 +48,9 @@ async fn an_accounting_that_is_away_at_first_is_asked_later() {
     assert_says(&seen, &["CPU efficiency", &format!("user {}", world.cluster.user), "home /"]);
 }
 
+/// A wrong token, and a config without one address, are errors when the backend connects.
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_and_places_that_are_wrong_are_told_at_once() {
+async fn wrong_rest_credentials_fail_at_connect() {
     let world = World::new().await;
     let rest = world.cluster.rest();
     let good = json!({"url": rest.address, "user": world.cluster.user, "token": rest.token});
@@ -73,7 +76,7 @@ async fn credentials_and_places_that_are_wrong_are_told_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_slurmrestd_is_told() {
+async fn foreign_http_server_is_reported() {
     let world = World::new().await;
     let proxy = Proxy::on_tcp(&world.cluster.rest().address).await;
     for answer in [Fault::Answered(200, r#"{"paths": {"/pets": {}}}"#), Fault::Answered(404, "not found")] {
@@ -84,8 +87,9 @@ async fn what_is_no_slurmrestd_is_told() {
     }
 }
 
+/// slurmrestd fails as the server starts, and the second start of a job succeeds.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slurmrestd_that_is_away_as_the_server_starts_is_asked_later() {
+async fn late_slurmrestd_is_queried_again() {
     let world = World::new().await;
     let rest = world.cluster.rest();
     let proxy = Proxy::on_tcp(&rest.address).await;

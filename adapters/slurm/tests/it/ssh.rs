@@ -88,8 +88,9 @@ impl Sshd {
     }
 }
 
+/// A login node without sshd means that nothing was sent.
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_are_submitted_looked_at_and_cancelled_on_a_login_node() {
+async fn ssh_jobs_are_submitted_and_cancelled() {
     let mut sshd = Sshd::start().await;
     let ssh = json!({"host": "login1", "command": sshd.command()});
     let world =
@@ -111,8 +112,9 @@ async fn jobs_are_submitted_looked_at_and_cancelled_on_a_login_node() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
 }
 
+/// The commands on a login node run through sudo as the caller.
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_login_node_too_jobs_are_the_callers() {
+async fn ssh_jobs_run_as_caller() {
     let sshd = Sshd::start().await;
     let world = World::on(Held::without_accounting(), json!({})).await;
     fs::set_permissions(world.folder(), fs::Permissions::from_mode(0o755)).unwrap();

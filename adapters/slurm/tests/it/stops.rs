@@ -9,7 +9,7 @@ use crate::cluster::Fault;
 use crate::world::{Held, World, ended, eventually, number, runs, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_waits_is_cancelled_and_never_runs() {
+async fn cancelled_pending_job_never_runs() {
     let world = World::new().await;
     // That partition is never opened.
     let target = json!({"resources": {"partition": "closed"}});
@@ -28,8 +28,9 @@ async fn a_job_that_waits_is_cancelled_and_never_runs() {
     assert!(matches!(seen.state, JobState::Cancelled(_)), "{seen:?}");
 }
 
+/// A running job is cancelled with all the processes that it started.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_runs_is_cancelled_with_all_that_it_started() {
+async fn cancel_ends_processes_of_job() {
     let world = World::new().await;
     let mark = world.folder().join("mark");
     let lines = format!("sleep 600 & echo $! >{}; wait", mark.display());
@@ -47,8 +48,9 @@ async fn a_job_that_runs_is_cancelled_with_all_that_it_started() {
     .await;
 }
 
+/// A job that is already ending is cancelled, and its end is the same in every poll.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_ending_is_cancelled_and_that_says_what_came_of_it() {
+async fn cancel_of_ending_job_is_reported() {
     // It takes long to end. Slurm kills it after two seconds, and the epilog keeps it in the queue until the
     // test permits its end.
     let dir = tempfile::tempdir().unwrap();
@@ -77,7 +79,7 @@ async fn a_job_that_is_ending_is_cancelled_and_that_says_what_came_of_it() {
 
 /// scancel always reports success.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancellation_that_did_nothing_is_seen_and_the_next_one_ends_the_job() {
+async fn ineffective_cancel_is_reported() {
     let world = World::new().await;
     let job = world.job_with("waits", "true", json!({}), json!({"resources": {"partition": "closed"}}));
     let handle = world.backend.start(&job).await.unwrap().handle;
@@ -91,7 +93,7 @@ async fn a_cancellation_that_did_nothing_is_seen_and_the_next_one_ends_the_job()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_held_job_waits_for_an_approval() {
+async fn held_job_waits_for_approval() {
     let world = World::new().await;
     for approve in [true, false] {
         let target = json!({"approval": "Use 4 GPUs for {{ hours }} hours?"});
@@ -113,8 +115,9 @@ async fn a_held_job_waits_for_an_approval() {
     }
 }
 
+/// A job of another name under the same number is left alone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_of_another_name_under_the_same_number_is_left_alone() {
+async fn cancel_ignores_reused_number() {
     let world = World::new().await;
     let job = world.job("waits", "exec sleep 600");
     let handle = world.backend.start(&job).await.unwrap().handle;
@@ -129,8 +132,9 @@ async fn a_job_of_another_name_under_the_same_number_is_left_alone() {
     ended(&*world.backend, &handle).await;
 }
 
+/// A signal reaches what runs, and nothing that is pending.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_reaches_what_runs_once_and_nothing_of_what_waits() {
+async fn signal_reaches_running_elements_once() {
     let world = World::new().await;
     let heard = world.folder().join("heard");
     let count = || std::fs::read_to_string(&heard).map_or(0, |text| text.lines().count());
@@ -166,8 +170,9 @@ async fn a_signal_reaches_what_runs_once_and_nothing_of_what_waits() {
     assert_eq!(count(), 1);
 }
 
+/// slurmrestd signals the steps of a job, and nothing that is pending.
 #[tokio::test(flavor = "multi_thread")]
-async fn by_slurmrestd_a_signal_reaches_the_steps_and_nothing_of_what_waits() {
+async fn rest_signal_reaches_only_steps() {
     let world = World::new().await;
     let by_rest = world.by_rest(json!({})).await;
     let (heard, begun) = (world.folder().join("heard"), world.folder().join("begun"));

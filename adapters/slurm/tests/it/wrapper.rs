@@ -6,8 +6,9 @@ use taskbridge_sdk::suite::job;
 
 use crate::world::{World, assert_says, ended, eventually, number};
 
+/// The variables of the config do not affect the wrapper that runs the script.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_variable_of_the_config_changes_nothing_but_the_scripts_environment() {
+async fn config_variable_changes_only_script_environment() {
     let world = World::new().await;
     std::fs::create_dir(world.folder().join("dataset")).unwrap();
     let theirs = world.script("dataset/script", "echo 'another script ran'");
@@ -21,7 +22,7 @@ async fn a_variable_of_the_config_changes_nothing_but_the_scripts_environment() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_hears_the_signals_that_it_is_sent() {
+async fn script_receives_sent_signals() {
     let world = World::new().await;
     for signal in ["INT", "QUIT", "URG"] {
         let begun = world.folder().join(signal);

@@ -1,4 +1,4 @@
-//! Machines that ask: through an activity, and through the queue.
+//! Tests of state machines that ask, through an activity and through the queue.
 
 use aws_sdk_sfn::types::{HistoryEventType, StateMachineType};
 use aws_sdk_sqs::types::QueueAttributeName;
@@ -19,13 +19,13 @@ pub(crate) enum Way {
     Queue,
 }
 
-/// A world with a way to ask, of which each has its own, so that tests do not take each other's questions.
+/// World with its own activity or queue, so that tests do not receive each other's questions.
 pub(crate) struct Asking {
     pub(crate) world: World,
-    /// What the backend's config has more.
+    /// Additional members of the backend's config.
     more: Value,
     way: Way,
-    /// The activity's ARN, or the queue's URL.
+    /// ARN of the activity, or URL of the queue.
     place: String,
 }
 
@@ -47,12 +47,12 @@ impl Asking {
             Way::Activity => plain.aws.create_activity().name(&name).send().await.unwrap().activity_arn,
             Way::Queue => plain.sqs.create_queue().queue_name(&name).send().await.unwrap().queue_url.unwrap(),
         };
-        // One test has one turn.
+        // A test may have only one permit.
         drop(plain);
         Self { world: World::with(kind, more.clone()).await, more, way, place }
     }
 
-    /// A state that asks this, with more members.
+    /// Returns a state that asks this, with more members.
     fn state(&self, said: &Value, more: Value) -> Value {
         let mut said = said.clone();
         said["execution.$"] = json!("$$.Execution.Id");
@@ -75,7 +75,7 @@ impl Asking {
         state
     }
 
-    /// A machine that asks this and hands back what was said.
+    /// Creates a machine that asks this and returns the answer.
     pub(crate) async fn machine(&self, said: &Value, more: Value) -> String {
         let mut state = self.state(said, json!({"End": true}));
         state.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -97,8 +97,8 @@ impl Asking {
         .await
     }
 
-    /// Hands an answer over as often as it takes, as the server does, until it is taken or too late: a question can be
-    /// reported before its token arrives.
+    /// Sends an answer until it is accepted or too late, as the server does: a question can be reported
+    /// before its token arrives.
     async fn give(&self, handle: &JobHandle, question: &Question, answer: &Answer) -> Taken {
         let begun = std::time::Instant::now();
         loop {
@@ -112,7 +112,7 @@ impl Asking {
         }
     }
 
-    /// How often the step was handed out.
+    /// Returns how many times the step was scheduled.
     async fn times(&self, handle: &JobHandle) -> usize {
         let history = self.world.aws.get_execution_history().execution_arn(handle.as_str());
         let events = history.max_results(1000).send().await.unwrap().events;
@@ -132,8 +132,9 @@ fn yes() -> Answer {
     Answer::Accept(Map::from_iter([("ship".to_owned(), json!(true))]))
 }
 
+/// Every poll reports the question. Its first answer counts, also for another server.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_is_asked_once_and_answered_once() {
+async fn question_is_answered_exactly_once() {
     for (kind, way) in BOTH.into_iter().flat_map(|kind| [(kind, Way::Activity), (kind, Way::Queue)]) {
         let asking = Asking::by(kind, way).await;
         let machine = asking.machine(&well(), json!({})).await;
@@ -143,7 +144,7 @@ async fn a_question_is_asked_once_and_answered_once() {
         assert_eq!(question.ask.form(), Some(&well()["schema"]), "{kind:?} {way:?}");
         let backend = &asking.world.backend;
         let mut jobs = Subject::watched(&[handle.clone(), handle.clone()]);
-        // A question is told to everybody.
+        // A question is reported to watched and unwatched jobs alike.
         jobs[1].watched = false;
         let many = backend.observe_all(&backend.group(&handle), &jobs).await;
         assert!(many.iter().all(|seen| seen.as_ref().unwrap().questions == std::slice::from_ref(&question)));
@@ -157,7 +158,7 @@ async fn a_question_is_asked_once_and_answered_once() {
         );
         let seen = ended(&*asking.world.backend, &handle).await;
         assert_eq!(output(&seen).structured, Some(json!({"ship": true})), "{kind:?} {way:?}");
-        // Another server knows as much.
+        // Another server knows the same.
         let other = asking.world.another(asking.more.clone()).await;
         let questions = other.questions().unwrap();
         if kind == Kind::LocalStack {
@@ -169,8 +170,9 @@ async fn a_question_is_asked_once_and_answered_once() {
     }
 }
 
+/// A declined or dismissed question is an error that the state machine can catch.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_no_is_an_error_that_the_machine_can_catch() {
+async fn decline_is_error_machine_can_catch() {
     for (kind, way) in [(Kind::LocalStack, Way::Queue), (Kind::MiniStack, Way::Activity)] {
         for (answer, error) in
             [(Answer::Decline, "taskbridge.Declined"), (Answer::Cancel, "taskbridge.Dismissed")]
@@ -191,9 +193,10 @@ async fn a_no_is_an_error_that_the_machine_can_catch() {
     }
 }
 
-/// The execution must not be stopped meanwhile, because nobody was heard of.
+/// The step gets heartbeats until the user answers.
+/// The execution must not miss a heartbeat and be stopped in the meantime.
 #[tokio::test(flavor = "multi_thread")]
-async fn steps_hear_that_the_user_still_thinks() {
+async fn open_question_sends_heartbeats() {
     for way in [Way::Activity, Way::Queue] {
         let asking = Asking::by(Kind::LocalStack, way).await;
         let machine = asking.machine(&well(), json!({"HeartbeatSeconds": 4})).await;
@@ -206,9 +209,10 @@ async fn steps_hear_that_the_user_still_thinks() {
     }
 }
 
-/// All that a server keeps of a question is in its memory, and Step Functions hands it out again.
+/// A server that was killed asks the same question after its restart and takes the answer.
+/// A server keeps questions only in memory, and Step Functions schedules the step again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_with_a_question_open_asks_the_same_and_takes_the_answer() {
+async fn question_survives_server_kill() {
     for way in [Way::Activity, Way::Queue] {
         let mut asking = Asking::by(Kind::LocalStack, way).await;
         let machine = asking.machine(&well(), json!({"HeartbeatSeconds": 5})).await;
@@ -228,8 +232,9 @@ async fn a_server_that_is_killed_with_a_question_open_asks_the_same_and_takes_th
     }
 }
 
+/// An answer that arrives after the timeout of its step is too late.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_after_the_steps_time_is_too_late() {
+async fn answer_after_step_timeout_is_late() {
     for way in [Way::Activity, Way::Queue] {
         let asking = Asking::by(Kind::LocalStack, way).await;
         let catch = json!([{"ErrorEquals": ["States.ALL"], "Next": "Nap"}]);
@@ -248,8 +253,9 @@ async fn an_answer_after_the_steps_time_is_too_late() {
     }
 }
 
+/// An invalid question fails its step with `taskbridge.BadQuestion` and the reason.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_asked_fails_the_step_in_words() {
+async fn invalid_question_fails_step_with_reason() {
     for (kind, way) in [(Kind::LocalStack, Way::Queue), (Kind::MiniStack, Way::Activity)] {
         let asking = Asking::by(kind, way).await;
         let machine = asking.machine(&json!({"text": "Ship it?"}), json!({})).await;
@@ -261,8 +267,9 @@ async fn what_cannot_be_asked_fails_the_step_in_words() {
     }
 }
 
+/// The message of an answered question is deleted from the queue.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_was_answered_is_deleted() {
+async fn answered_queue_message_is_deleted() {
     let asking = Asking::by(Kind::LocalStack, Way::Queue).await;
     let machine = asking.machine(&well(), json!({})).await;
     let handle = asking.start(&machine).await;
@@ -295,7 +302,7 @@ async fn no_token_is_ever_shown() {
     let seen = asking.world.backend.observe(&handle).await.unwrap();
     let log = asking.world.backend.logs().unwrap();
     let log = log.tail(&handle, &LogRequest { max_bytes: 100_000, search: None }).await.unwrap();
-    // What AWS says about a token can quote it.
+    // A message of AWS about a token can quote it.
     let quoted: &'static str = Box::leak(format!("Value '{token}' at 'taskToken'").into_boxed_str());
     let questions = asking.world.backend.questions().unwrap();
     let mut shown = format!("{seen:?} {} {log:?}", serde_json::to_string(&seen).unwrap());
@@ -308,9 +315,10 @@ async fn no_token_is_ever_shown() {
     assert!(log.text.contains("task scheduled"), "{}", log.text);
 }
 
-/// As EventBridge writes it, by its documentation.
+/// A status event of EventBridge on the queue is a hint to poll its execution.
+/// The event has the format of EventBridge's documentation.
 #[tokio::test(flavor = "multi_thread")]
-async fn word_of_eventbridge_is_a_hint() {
+async fn eventbridge_message_is_wakeup_hint() {
     let asking = Asking::by(Kind::MiniStack, Way::Queue).await;
     let arn = "arn:aws:states:us-east-1:000000000000:execution:m:tb-x";
     let event = json!({
@@ -327,7 +335,7 @@ async fn word_of_eventbridge_is_a_hint() {
     assert_eq!(hints.map(|hint| hint.to_string()), [arn.to_owned(), format!("attached:{arn}")]);
 }
 
-/// The machines of README.md, with the account of the test in place of theirs.
+/// The machines of README.md, with the account of the test.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_machines_of_the_readme_ask() {
     let readme = include_str!("../../README.md");
@@ -356,8 +364,8 @@ async fn the_machines_of_the_readme_ask() {
     assert_eq!(machines.len(), 2);
 }
 
-/// The bullets of the sdk's suite about questions. What ends with a stop is for MiniStack alone: at LocalStack, a stop
-/// while a token is waited for has no effect.
+/// Tests of the sdk's suite about questions. Tests that end with a stop use only MiniStack: in LocalStack, a
+/// stop has no effect while a step waits for a token.
 mod suite {
     use std::sync::Arc;
 

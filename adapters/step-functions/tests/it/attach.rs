@@ -1,4 +1,4 @@
-//! Tasks of executions that somebody else has started.
+//! Tests of tasks for executions that were started elsewhere.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::suite::job;
@@ -7,7 +7,7 @@ use taskbridge_sdk::{ErrorKind, JobSpec, JobState, Subject};
 use crate::standin::Kind;
 use crate::world::{World, ended, output};
 
-/// A job that follows an execution.
+/// Returns a job that follows an execution.
 fn follow(machine: &str, execution: &str) -> JobSpec {
     job(json!({"state_machine": machine, "attach": "{{ execution }}"}), json!({"execution": execution}))
 }
@@ -16,8 +16,9 @@ fn waits(seconds: u32) -> Value {
     json!({"First": {"Type": "Wait", "Seconds": seconds, "End": true}})
 }
 
+/// An execution that was started elsewhere is attached by its ARN or its name.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_execution_of_somebody_else_is_followed_to_its_end() {
+async fn attached_execution_is_followed_to_end() {
     for kind in [Kind::LocalStack, Kind::MiniStack] {
         let world = World::new(kind).await;
         let machine = world.machine(waits(1)).await;
@@ -42,8 +43,9 @@ async fn an_execution_of_somebody_else_is_followed_to_its_end() {
     }
 }
 
+/// The cancellation of an attached execution sends no call, and the execution goes on.
 #[tokio::test(flavor = "multi_thread")]
-async fn to_cancel_what_is_only_followed_leaves_it_alone() {
+async fn cancel_of_attached_execution_does_nothing() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(waits(600)).await;
     let begun = world.aws.start_execution().state_machine_arn(&machine).name("by-hand").send().await.unwrap();
@@ -55,8 +57,9 @@ async fn to_cancel_what_is_only_followed_leaves_it_alone() {
     world.aws.stop_execution().execution_arn(begun.execution_arn).send().await.unwrap();
 }
 
+/// An execution of another state machine, and one that does not exist, cannot be attached.
 #[tokio::test(flavor = "multi_thread")]
-async fn only_executions_of_the_targets_machine_can_be_followed() {
+async fn attach_requires_execution_of_target_machine() {
     let world = World::new(Kind::MiniStack).await;
     let (machine, other) = (world.machine(waits(600)).await, world.machine(waits(600)).await);
     let begun = world.aws.start_execution().state_machine_arn(&other).name("by-hand").send().await.unwrap();

@@ -1,4 +1,4 @@
-//! The behaviour suite of the sdk against both stand-ins.
+//! Behaviour suite of the sdk against both emulators.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,14 +15,14 @@ use crate::proxy::Fault;
 use crate::standin::Kind;
 use crate::world::{World, start};
 
-/// An account with the machines that the suite needs.
+/// Account with the machines that the suite needs.
 struct Account {
     world: World,
     succeeds: String,
     fails: String,
     waits: String,
     steps: String,
-    /// What the names of machines begin with that are to be discovered here.
+    /// Prefix of the names of machines to discover here.
     prefix: String,
     offered: AtomicU32,
 }

@@ -1,4 +1,4 @@
-//! What the doctor is told of an account: what is right, and of what is not which, why, and how it is mended.
+//! Tests of the self-check: findings without faults, and for each fault the cause and the fix.
 
 use aws_sdk_sfn::types::StateMachineType;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn about<'a>(found: &'a [Finding], what: &str) -> &'a Finding {
         .unwrap_or_else(|| panic!("nothing about {what}: {found:#?}"))
 }
 
-/// All that is not right.
+/// Returns all findings that are not ok.
 fn wrong(found: &[Finding]) -> Vec<&Finding> {
     found.iter().filter(|finding| finding.verdict != Verdict::Ok).collect()
 }
@@ -32,8 +32,9 @@ fn waits() -> Value {
     json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})
 }
 
+/// The checkup of a valid deployment finds no fault and starts no execution.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_right_is_told_and_nothing_is_started() {
+async fn doctor_passes_valid_setup_without_start() {
     for kind in [Kind::LocalStack, Kind::MiniStack] {
         let world = World::with(kind, json!({"hook_secret": "s3cret-hook"})).await;
         let machine = world.machine(waits()).await;
@@ -55,8 +56,9 @@ async fn what_is_right_is_told_and_nothing_is_started() {
     }
 }
 
+/// A denied call is reported with its consequence and with the policy that allows it.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_call_of_many_that_is_denied_is_named_with_the_policy() {
+async fn doctor_names_denied_call_and_policy() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(waits()).await;
     let executions = format!("{}:tb-*", machine.replacen(":stateMachine:", ":execution:", 1));
@@ -97,8 +99,9 @@ async fn one_call_of_many_that_is_denied_is_named_with_the_policy() {
     assert_eq!(about(&found, "permission states:DescribeStateMachine").verdict, Verdict::Fault);
 }
 
+/// Invalid credentials, a wrong region and a wrong clock are each reported as such.
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_a_region_and_a_clock_that_are_wrong_are_told_as_that() {
+async fn doctor_distinguishes_credentials_region_and_clock() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(waits()).await;
     let tools = [tool("deploy", &machine)];
@@ -135,8 +138,9 @@ async fn credentials_a_region_and_a_clock_that_are_wrong_are_told_as_that() {
     assert!(fault.verdict == Verdict::Fault && fault.says.contains("another region"), "{fault:?}");
 }
 
+/// Every target is looked up. A missing or unbounded machine and an invalid target are faults.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_target_is_looked_for_and_one_that_cannot_work_is_named() {
+async fn doctor_names_target_that_cannot_work() {
     let world = World::new(Kind::LocalStack).await;
     let good = world.machine(waits()).await;
     let gone = world.machine(waits()).await;
@@ -188,8 +192,9 @@ async fn each_target_is_looked_for_and_one_that_cannot_work_is_named() {
     );
 }
 
+/// The checkup covers discovered machines, activities and the queue.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_discovered_and_the_ways_to_ask_are_looked_at() {
+async fn doctor_checks_discovery_and_question_channels() {
     let prefix = format!("c{}", &taskbridge_sdk::suite::fresh_key().as_str()[3..13]);
     let activity = format!("arn:aws:states:{REGION}:000000000000:activity:{prefix}");
     let world = World::new(Kind::LocalStack).await;

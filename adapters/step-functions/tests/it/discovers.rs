@@ -1,4 +1,4 @@
-//! State machines as tools: what they say of themselves, which of them are wanted, and what it costs to ask.
+//! Tests of state machines as tools: their descriptions, the filter, and the number of calls.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 /// `{"type":"object","properties":{"rows":{"type":"integer"}}}`
 const IN_BASE64: &str = "eyJ0eXBlIjoib2JqZWN0IiwicHJvcGVydGllcyI6eyJyb3dzIjp7InR5cGUiOiJpbnRlZ2VyIn19fQ==";
 
-/// What begins the names of machines that belong to one test.
+/// Returns a prefix for the names of machines of one test.
 fn prefix() -> String {
     format!("d{}", &fresh_key().as_str()[3..13])
 }
@@ -34,8 +34,9 @@ fn names(tools: &[DiscoveredTool]) -> Vec<&str> {
     tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
+/// Comment, tags and config define the description and the schema of a discovered machine.
 #[tokio::test(flavor = "multi_thread")]
-async fn machines_are_offered_as_they_say_of_themselves() {
+async fn discovered_machine_describes_its_own_tool() {
     for kind in BOTH {
         let prefix = prefix();
         let name = |rest: &str| format!("{prefix}{rest}");
@@ -86,8 +87,9 @@ async fn machines_are_offered_as_they_say_of_themselves() {
     }
 }
 
+/// Discovery reads all pages of the list. Known machines are read again a few at a time.
 #[tokio::test(flavor = "multi_thread")]
-async fn all_pages_are_read_and_what_is_known_is_read_again_a_few_at_a_time() {
+async fn discovery_rereads_known_machines_gradually() {
     let prefix = prefix();
     let world = World::with(Kind::MiniStack, json!({"discover": {"starting_with": prefix}})).await;
     let mut items = Vec::new();
@@ -109,15 +111,16 @@ async fn all_pages_are_read_and_what_is_known_is_read_again_a_few_at_a_time() {
         assert_eq!(counts.get("ListTagsForResource"), Some(&reads), "{counts:?}");
         assert_eq!(counts.get("DescribeStateMachine"), Some(&reads), "{counts:?}");
     }
-    // One that another took the place of is read at once; one that is not listed is gone.
+    // A replaced machine is read immediately. A machine that is no longer listed is removed.
     items[0]["creationDate"] = json!(1.6e9);
     world.proxy.make("ListStateMachines", page(&items[..11], None));
     assert_eq!(discovered(&world).await.unwrap().len(), 11);
     assert_eq!(world.proxy.counts().get("DescribeStateMachine"), Some(&11));
 }
 
+/// Machines beyond the quota of calls are read by a later discovery. No machine is left out.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_aws_allows_no_calls_for_is_read_later_and_never_left_out() {
+async fn discovery_beyond_quota_continues_later() {
     let prefix = prefix();
     let slow = json!({"ListTagsForResource": {"burst": 3, "per_second": 20.0}});
     let world = World::with(
@@ -143,18 +146,20 @@ async fn what_aws_allows_no_calls_for_is_read_later_and_never_left_out() {
         }
     };
     assert_eq!((tools.len(), refused > 0), (8, true));
-    // What was read before a refusal is not read first again: else eight would never come together out of three.
+    // Machines that were read before a refusal are not read first again: otherwise a burst of three calls
+    // would never reach all eight.
     let asked = world.proxy.asked().into_iter().filter(|asked| asked.operation == "ListTagsForResource");
     let first: HashSet<Vec<u8>> = asked.take(8).map(|asked| asked.body).collect();
     assert_eq!(first.len(), 8, "each once, before any is read again");
-    // Where tags decide nothing, what can be had without them is.
+    // If tags do not filter, machines are offered without them.
     let none = json!({"ListTagsForResource": {"burst": 1, "per_second": 0.001}});
     let hasty = world.another(json!({"discover": {"starting_with": prefix}, "quotas": none})).await;
     assert_eq!(hasty.discovery().unwrap().discover().await.unwrap().len(), 8);
 }
 
+/// The error names the denied call. Denied tags are an error only if tags filter the machines.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_not_be_read_is_told_by_its_name() {
+async fn discovery_error_names_denied_call() {
     let prefix = prefix();
     let world = World::with(Kind::MiniStack, json!({"discover": {"starting_with": prefix}})).await;
     world.named(&prefix, passes("One."), StateMachineType::Standard, &[]).await;

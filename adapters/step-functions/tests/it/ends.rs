@@ -1,4 +1,4 @@
-//! How executions end, each kind of end at a stand-in that does it right.
+//! Tests of how executions end, each kind of end with an emulator that implements it correctly.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,9 @@ use crate::world::{World, ended, failure, output, start, text, until};
 
 const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 
+/// A failed execution reports the state that failed, its input, the error and the cause.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_names_the_state_and_what_it_was_given() {
+async fn failure_names_state_and_its_input() {
     for kind in BOTH {
         let world = World::new(kind).await;
         let states = json!({
@@ -31,8 +32,9 @@ async fn a_failure_names_the_state_and_what_it_was_given() {
     }
 }
 
+/// The message names the state of the branch that failed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_within_a_branch_is_found() {
+async fn failure_inside_parallel_branch_is_found() {
     let world = World::new(Kind::LocalStack).await;
     let branch = |name: &str, state: Value| json!({"StartAt": name, "States": {name: state}});
     let states = json!({"First": {"Type": "Parallel", "End": true, "Branches": [
@@ -43,8 +45,9 @@ async fn a_failure_within_a_branch_is_found() {
     assert_eq!(seen.message.as_deref(), Some("the execution failed in state `Right`: Broken: of course"));
 }
 
+/// If the history may not be read, the failure is reported without its state.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_read_histories_is_told_less_of_a_failure() {
+async fn failure_without_history_access_omits_state() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
@@ -55,7 +58,7 @@ async fn who_may_not_read_histories_is_told_less_of_a_failure() {
     assert_eq!(less.message.as_deref(), Some("the execution failed: E: c"));
 }
 
-/// The history is waited for, and not for long: what else is known of the end is worth more.
+/// The end waits for the history, but not for long: the other facts about the end matter more.
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_history_delays_no_end() {
     let world = World::new(Kind::MiniStack).await;
@@ -77,13 +80,14 @@ async fn unreadable_history_delays_no_end() {
                Rate exceeded";
     assert_eq!(seen.message.as_deref(), Some(&*format!("the execution failed: E: c ({why})")));
     assert_eq!(failure(&seen).structured, Some(json!({"status": "FAILED", "error": "E", "cause": "c"})));
-    // Later, all of it can be read.
+    // Later, the history can be read.
     let whole = world.backend.observe(&handle).await.unwrap();
     assert_eq!(whole.message.as_deref(), Some("the execution failed in state `First`: E: c"));
 }
 
+/// An execution that times out has failed, with the status `TIMED_OUT`.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_execution_that_times_out_has_failed() {
+async fn timed_out_execution_is_failed() {
     let world = World::new(Kind::LocalStack).await;
     let definition = json!({
         "StartAt": "First", "TimeoutSeconds": 1, "States": {"First": {"Type": "Wait", "Seconds": 60, "End": true}},
@@ -96,8 +100,9 @@ async fn an_execution_that_times_out_has_failed() {
     assert_eq!(failure(&seen).structured.as_ref().unwrap()["status"], "TIMED_OUT");
 }
 
+/// An execution that is stopped elsewhere is cancelled, with the error and the cause of the stop.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_execution_that_somebody_stops_is_cancelled_in_their_words() {
+async fn stopped_execution_is_cancelled_with_reason() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
@@ -113,8 +118,9 @@ async fn an_execution_that_somebody_stops_is_cancelled_in_their_words() {
     assert_eq!(seen.message.as_deref(), Some("the execution was stopped, because its task was cancelled"));
 }
 
+/// Objects, texts, lists, numbers and booleans are returned as data and as text.
 #[tokio::test(flavor = "multi_thread")]
-async fn outputs_of_all_kinds_are_data_and_text() {
+async fn every_output_is_data_and_text() {
     for kind in BOTH {
         let world = World::new(kind).await;
         for (result, shown) in [
@@ -137,7 +143,7 @@ async fn outputs_of_all_kinds_are_data_and_text() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn input_and_output_reach_256_kib() {
-    // LocalStack wants less than that, and counts a space that it puts between name and value.
+    // The limit of LocalStack is lower, because it counts a space that it inserts between name and value.
     for (kind, most) in [(Kind::LocalStack, 262_142), (Kind::MiniStack, 262_144)] {
         let world = World::new(kind).await;
         let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
@@ -149,9 +155,10 @@ async fn input_and_output_reach_256_kib() {
     }
 }
 
-/// Redrive is in neither stand-in, so what AWS would say is said by the proxy, in the words of its documentation.
+/// A redriven execution and one with an unknown status have not ended.
+/// No emulator implements redrive, so the proxy returns the responses of AWS's documentation.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redriven_execution_and_an_unknown_status_run() {
+async fn redriven_or_unknown_status_is_active() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Fail", "Error": "E", "Cause": "c"}})).await;
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
@@ -178,19 +185,20 @@ async fn a_redriven_execution_and_an_unknown_status_run() {
     assert_eq!(world.backend.observe(&handle).await.unwrap().state, JobState::Running);
 }
 
+/// An execution that AWS does not know yet is unavailable. It is gone only after the start lag.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_execution_that_is_not_known_yet_is_not_gone() {
+async fn new_unknown_execution_is_not_gone() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
     let unknown = || Fault::Answered(400, "ExecutionDoesNotExist", "Execution Does Not Exist");
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
-    // The server takes a job for lost only once it is older than the lag.
+    // The server reports a job as lost only if it is older than the lag.
     world.proxy.make("DescribeExecution", unknown());
     let new = Subject { handle: handle.clone(), watched: true, age: Duration::ZERO };
     let error = new.confirm(world.backend.start_lag(), world.backend.observe(&handle).await).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     until(&*world.backend, &handle, "it runs", |seen| (seen.state == JobState::Running).then_some(())).await;
-    // It repeats a cancellation for as long.
+    // It repeats a cancellation during that time.
     world.proxy.make("StopExecution", unknown());
     world.backend.cancel(&handle).await.unwrap();
     world.proxy.make("DescribeExecution", unknown());
@@ -201,8 +209,9 @@ async fn an_execution_that_is_not_known_yet_is_not_gone() {
     world.backend.cancel(&handle).await.unwrap();
 }
 
+/// A handle of another region is a config error, and one of another backend is gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_execution_of_this_backend_is_told_apart() {
+async fn foreign_handle_is_rejected_without_call() {
     let world = World::new(Kind::MiniStack).await;
     let elsewhere = JobHandle::new("arn:aws:states:eu-west-1:000000000000:execution:m:tb-x");
     let error = world.backend.observe(&elsewhere).await.unwrap_err();

@@ -1,5 +1,5 @@
-//! Express state machines: one call that starts an execution and waits for its end, and nothing that could be looked for
-//! afterwards.
+//! Tests of Express state machines: one call starts an execution and waits for its end, and nothing can be
+//! searched afterwards.
 
 use aws_sdk_sfn::types::StateMachineType;
 use serde_json::{Value, json};
@@ -26,13 +26,14 @@ async fn a_start_waits_for_the_end() {
         let seen = started.first.unwrap();
         assert_eq!(seen.message.as_deref(), Some("the execution failed: E: c"), "{kind:?}");
         assert_eq!(failure(&seen).structured.as_ref().unwrap()["status"], "FAILED");
-        // Nothing can be asked about it any more, and nothing is left to stop.
+        // It can no longer be described, and there is nothing to stop.
         world.backend.cancel(&started.handle).await.unwrap();
     }
 }
 
+/// A machine that may run longer than the server waits is started only with `unbounded = true`.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_outlast_the_server_s_patience_is_not_started() {
+async fn unbounded_express_machine_is_not_started() {
     let world = World::new(Kind::LocalStack).await;
     let states = json!({"First": {"Type": "Pass", "End": true}});
     for (timeout, part) in [(json!(300), "`TimeoutSeconds` is 300"), (Value::Null, "no `TimeoutSeconds`")] {
@@ -47,15 +48,15 @@ async fn what_may_outlast_the_server_s_patience_is_not_started() {
         assert!(said.contains(part) && said.contains("the server waits 120 s"), "{said}");
         assert!(said.contains("`\"TimeoutSeconds\": 119`") && said.contains("`unbounded = true`"), "{said}");
         assert_eq!(world.proxy.counts().get("StartSyncExecution"), None, "nothing was started");
-        // Of one that may have been started before, nobody can say that it was not.
+        // An earlier attempt may have started it, so the result is uncertain.
         let again = JobSpec { may_exist: true, ..job.clone() };
         assert_eq!(world.backend.start(&again).await.unwrap_err().kind(), ErrorKind::Uncertain);
 
-        // Whoever accepts that says so.
+        // The setting accepts the risk.
         let mut accepted = start(&machine, json!({}));
         accepted.target["unbounded"] = json!(true);
         assert!(world.backend.start(&accepted).await.unwrap().first.is_some());
-        // What was mended is seen at once.
+        // A fixed definition takes effect immediately.
         definition["TimeoutSeconds"] = json!(60);
         let mended = world.aws.update_state_machine().state_machine_arn(&machine);
         mended.definition(definition.to_string()).send().await.unwrap();
@@ -63,13 +64,14 @@ async fn what_may_outlast_the_server_s_patience_is_not_started() {
     }
 }
 
+/// After a lost reply, the start stays uncertain and is not sent again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_reply_is_uncertain_and_never_repeated() {
+async fn lost_express_reply_is_never_repeated() {
     let world = World::new(Kind::LocalStack).await;
     let machine = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
     let job = start(&machine, json!({}));
     world.proxy.make("StartSyncExecution", Fault::ReplyLost);
-    // Nobody waits for a search that cannot find anything, and the user is shown where to look.
+    // The error is final, because no search can find the execution. It points the user to the console.
     let page = format!(
         "https://us-east-1.console.aws.amazon.com/states/home?region=us-east-1#/statemachines/view/{machine}"
     );
@@ -90,8 +92,9 @@ async fn a_lost_reply_is_uncertain_and_never_repeated() {
     assert_eq!(world.proxy.counts().len(), 0, "nothing was started, and nothing can be looked for");
 }
 
+/// A throttled, unavailable or rejected start is not uncertain.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_was_refused_or_held_back_started_nothing() {
+async fn refused_express_start_starts_nothing() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.express(json!({"First": {"Type": "Pass", "End": true}})).await;
     for (fault, kind) in [
@@ -105,8 +108,9 @@ async fn a_start_that_was_refused_or_held_back_started_nothing() {
     }
 }
 
+/// A poll of an Express execution reports it as gone, with the reason.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_express_execution_cannot_be_looked_at() {
+async fn express_execution_cannot_be_observed() {
     let world = World::new(Kind::MiniStack).await;
     let handle = taskbridge_sdk::JobHandle::new("arn:aws:states:us-east-1:000000000000:express:m:tb-x:1");
     let seen = world.backend.observe(&handle).await.unwrap();

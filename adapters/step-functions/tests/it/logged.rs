@@ -1,5 +1,5 @@
-//! What a state machine logs at CloudWatch: the log of an Express execution, and that of a Standard one whose history may not
-//! be read.
+//! Tests of the logs in CloudWatch: those of an Express execution, and those of a Standard one whose history
+//! is not readable.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::world::{World, ended, start};
 
 const ALL: LogRequest = LogRequest { max_bytes: 100_000, search: None };
 
-/// A new state machine that logs all of what happens, and its log group, which has its name.
+/// Creates a state machine that logs everything, and a log group with the same name.
 async fn logging(world: &World, kind: StateMachineType) -> (String, String) {
     let name = format!("logs-{}", &taskbridge_sdk::suite::fresh_key().as_str()[3..13]);
     world.logs.create_log_group().log_group_name(&name).send().await.unwrap();
@@ -39,7 +39,7 @@ async fn logging(world: &World, kind: StateMachineType) -> (String, String) {
     (made.state_machine_arn, name)
 }
 
-/// The log, once the end of the execution is in it.
+/// Waits until the log contains the end of the execution, and returns it.
 async fn whole(backend: &dyn Backend, handle: &JobHandle) -> LogText {
     let begun = Instant::now();
     loop {
@@ -52,7 +52,7 @@ async fn whole(backend: &dyn Backend, handle: &JobHandle) -> LogText {
     }
 }
 
-/// Without the moments.
+/// Returns the lines without their times.
 fn words(log: &LogText) -> Vec<&str> {
     log.text.lines().map(|line| line.split_once(' ').unwrap().1).collect()
 }
@@ -61,8 +61,9 @@ fn input() -> Value {
     json!({"list": [1, 2]})
 }
 
+/// The log of an Express execution comes from the log group of its state machine.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_express_execution_has_the_log_that_its_state_machine_keeps() {
+async fn express_execution_reads_cloudwatch_log() {
     let world = World::new(Kind::LocalStack).await;
     let (machine, _) = logging(&world, StateMachineType::Express).await;
     let mut handles = Vec::new();
@@ -80,7 +81,7 @@ async fn an_express_execution_has_the_log_that_its_state_machine_keeps() {
         assert!(said.contains(&"item 1 of First succeeded") && !log.cut, "{log:?}");
         assert_eq!(said.iter().filter(|words| **words == "entered Each").count(), 2, "{log:?}");
         assert_eq!(said.last(), Some(&"the execution failed: NoPaper: empty"));
-        // Versions before this one kept no moment in the handle.
+        // Handles of older versions contain no start time.
         let arn = handle.as_str().splitn(3, ':').last().unwrap();
         assert!(arn.starts_with("arn:aws:states:"), "{handle:?}");
         let before = world.backend.logs().unwrap().tail(&JobHandle::new(arn), &ALL).await.unwrap();
@@ -99,8 +100,9 @@ async fn an_express_execution_has_the_log_that_its_state_machine_keeps() {
     assert_eq!(world.backend.logs().unwrap().tail(&handle, &ALL).await.unwrap(), LogText::default());
 }
 
+/// If the history may not be read, the log group of the state machine gives the same lines.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_may_not_be_read_is_read_where_the_state_machine_logs() {
+async fn denied_history_falls_back_to_cloudwatch() {
     let world = World::new(Kind::LocalStack).await;
     let (machine, _) = logging(&world, StateMachineType::Standard).await;
     let handle = world.backend.start(&start(&machine, input())).await.unwrap().handle;
@@ -125,8 +127,9 @@ async fn a_history_that_may_not_be_read_is_read_where_the_state_machine_logs() {
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }
 
+/// The checkup tests whether the log groups of Express machines can be read.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_tries_whether_what_is_logged_may_be_read() {
+async fn doctor_checks_log_group_access() {
     let world = World::new(Kind::LocalStack).await;
     let (express, group) = logging(&world, StateMachineType::Express).await;
     let (standard, _) = logging(&world, StateMachineType::Standard).await;

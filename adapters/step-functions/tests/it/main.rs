@@ -1,5 +1,6 @@
-//! The adapter from outside, against two stand-ins for AWS and a proxy before them that loses and refuses what it is told
-//! to. README.md has a table of what each stand-in gets wrong. It must not look into the crate.
+//! Tests of the adapter from outside, against two emulators of AWS. A proxy in front of them loses and
+//! refuses requests on demand. README.md has a table of the emulators' faults. It must not use private parts
+//! of the crate.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers may fail it")]
 

@@ -1,4 +1,4 @@
-//! Looks at many executions: what they cost, and that they say what single looks say.
+//! Tests of polls of many executions: their number of calls, and their agreement with single polls.
 
 use serde_json::json;
 use taskbridge_sdk::{Delivery, ErrorKind, JobHandle, JobState, Subject};
@@ -7,7 +7,7 @@ use crate::proxy::Fault;
 use crate::standin::Kind;
 use crate::world::{World, ended, start};
 
-/// Executions of one machine that run.
+/// Starts executions of one machine that keep running.
 async fn running(world: &World, count: usize) -> Vec<JobHandle> {
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
     let mut handles = Vec::new();
@@ -24,8 +24,9 @@ async fn stop(world: &World, handles: &[JobHandle]) {
     }
 }
 
+/// One list call covers all running executions. Only the others are described one by one.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_list_answers_for_all_that_run_and_only_the_others_are_looked_at() {
+async fn running_executions_share_one_list_call() {
     for kind in [Kind::LocalStack, Kind::MiniStack] {
         let world = World::with(kind, json!({"progress_calls_per_minute": 0})).await;
         let handles = running(&world, 20).await;
@@ -51,8 +52,9 @@ async fn one_list_answers_for_all_that_run_and_only_the_others_are_looked_at() {
     }
 }
 
+/// If the list call is denied, every execution is described by itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_not_list_looks_one_by_one() {
+async fn denied_list_falls_back_to_describe() {
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
     let handles = running(&world, 3).await;
     world.proxy.make("ListExecutions", Fault::Answered(400, "AccessDeniedException", "no"));
@@ -63,8 +65,9 @@ async fn who_may_not_list_looks_one_by_one() {
     stop(&world, &handles).await;
 }
 
+/// If the list call is throttled, no other call is sent and every poll is rate limited.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_account_that_is_throttled_is_left_alone() {
+async fn throttled_list_stops_further_calls() {
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
     let handles = running(&world, 5).await;
     world.proxy.make("ListExecutions", Fault::Answered(400, "ThrottlingException", "Rate exceeded"));
@@ -80,8 +83,9 @@ async fn an_account_that_is_throttled_is_left_alone() {
     stop(&world, &handles).await;
 }
 
+/// Calls beyond a quota of the config are not sent. A quota of an unknown operation is an error.
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_beyond_a_quota_of_the_config_are_not_made() {
+async fn calls_beyond_configured_quota_are_skipped() {
     let quotas = json!({"DescribeExecution": {"burst": 2, "per_second": 0.001}});
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0, "quotas": quotas})).await;
     let handles = running(&world, 1).await;
@@ -98,8 +102,9 @@ async fn calls_beyond_a_quota_of_the_config_are_not_made() {
     assert!(error.is_err_and(|error| error.to_string().starts_with("quotas.Describe: no such operation")));
 }
 
+/// All pages of the list are read. Executions that are on no page are described.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pages_of_a_long_list_are_all_read() {
+async fn long_list_is_read_completely() {
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 0})).await;
     let handles = running(&world, 6).await;
     let page = |handles: &[JobHandle], next: Option<&str>| {
@@ -126,7 +131,7 @@ async fn the_pages_of_a_long_list_are_all_read() {
     stop(&world, &handles).await;
 }
 
-/// What AWS says of executions that have run for years.
+/// Returns AWS's list of executions that have run for years.
 fn old(arns: &[JobHandle]) -> Fault {
     let of = |arn: &JobHandle| {
         json!({
@@ -136,8 +141,9 @@ fn old(arns: &[JobHandle]) -> Fault {
     Fault::Told(json!({"executions": arns.iter().map(of).collect::<Vec<_>>()}))
 }
 
+/// Polls of 2000 executions of 20 state machines need at most 40 calls a minute.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_thousand_executions_take_forty_calls_a_minute_at_most() {
+async fn two_thousand_executions_need_forty_calls() {
     let world = World::new(Kind::MiniStack).await;
     let groups: Vec<Vec<JobHandle>> = (0..20)
         .map(|machine| {
@@ -155,7 +161,7 @@ async fn two_thousand_executions_take_forty_calls_a_minute_at_most() {
     for _ in 0..20 {
         world.proxy.make("GetExecutionHistory", Fault::Told(json!({"events": []})));
     }
-    // Each is looked at twice, as a server does: with whichever others are due, in no order.
+    // Each execution is polled twice, as a server does: first together with others, then alone.
     let begun = std::time::Instant::now();
     for size in [25, 1] {
         for group in &groups {
@@ -167,7 +173,7 @@ async fn two_thousand_executions_take_forty_calls_a_minute_at_most() {
         }
     }
     let counts = world.proxy.counts();
-    // What flowed in meanwhile, on a machine that is slow.
+    // Calls that the bucket regained in the meantime, on a slow machine.
     let flowed = usize::try_from(begun.elapsed().as_secs() / 6).unwrap() + 1;
     assert_eq!(counts["ListExecutions"], 20, "one for each state machine in a minute");
     assert!((1..=10 + flowed).contains(&counts["GetExecutionHistory"]), "{counts:?}");
@@ -179,8 +185,9 @@ async fn two_thousand_executions_take_forty_calls_a_minute_at_most() {
     assert!(a_minute <= 40, "{counts:?}");
 }
 
+/// A cached list does not hide an execution that was cancelled here or reported by an event.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_is_believed_does_not_hide_what_is_known_to_have_changed() {
+async fn cached_list_does_not_hide_changes() {
     let config = json!({"progress_calls_per_minute": 0, "hook_secret": "s3cret"});
     let world = World::with(Kind::MiniStack, config).await;
     let handles = running(&world, 3).await;
@@ -194,7 +201,7 @@ async fn a_list_that_is_believed_does_not_hide_what_is_known_to_have_changed() {
     world.proxy.counts();
     assert_eq!(observe(&handles).await, [false; 3]);
     assert_eq!(world.proxy.counts().len(), 0, "the list is believed");
-    // One is stopped from here, one by somebody else, of which an event tells.
+    // One execution is stopped from here. The other is stopped elsewhere, and an event reports it.
     world.backend.cancel(&handles[0]).await.unwrap();
     world.aws.stop_execution().execution_arn(handles[1].as_str()).send().await.unwrap();
     assert_eq!(observe(&handles[1..]).await, [false; 2]);
@@ -207,7 +214,7 @@ async fn a_list_that_is_believed_does_not_hide_what_is_known_to_have_changed() {
     }
     assert_eq!(observe(&handles).await, [true, true, false]);
     assert_eq!(observe(&handles[2..]).await, [false]);
-    // A day when nothing is believed.
+    // With `0s`, no list is reused.
     let doubtful = world.another(json!({"progress_calls_per_minute": 0, "list_every": "0s"})).await;
     world.proxy.counts();
     for _ in 0..2 {

@@ -1,5 +1,5 @@
-//! In sessions of whoever asks: AWS sees the person in what is done, the bridge in what is looked at, and nobody in place of
-//! somebody else. Whose session a request was made in is asked of the stand-in, by the access key that signed it.
+//! Tests of sessions of callers: AWS sees the person in changes and the bridge in reads, and never one person
+//! in place of another. The emulator reports the session of a request by the access key that signed it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::world::{KEY, REGION, SECRET, World, connect, ended, output, start, un
 
 const ROLE: &str = "arn:aws:iam::000000000000:role/people";
 
-/// The folder of a backend that acts for people, and the backend.
+/// Backend that acts on behalf of people, and its folder.
 struct Personal {
     world: World,
     dir: tempfile::TempDir,
@@ -39,7 +39,7 @@ async fn backend(world: &World, dir: &tempfile::TempDir, more: Value) -> Result<
     asking(world, dir, more, &[]).await
 }
 
-/// The same, with activities that ask.
+/// Connects a backend with activities that ask.
 async fn asking(
     world: &World,
     dir: &tempfile::TempDir,
@@ -75,7 +75,8 @@ fn key(asked: &Asked) -> &str {
     authorization.split_once("Credential=").unwrap().1.split('/').next().unwrap()
 }
 
-/// Who signed a request, as the stand-in knows it: the name of the session, or nothing for the bridge itself.
+/// Returns the signer of a request according to the emulator: the name of the session, or `None` for the
+/// bridge itself.
 async fn signer(asked: &Asked) -> Option<String> {
     let port = tokio::task::block_in_place(|| Standin::shared(Kind::MiniStack)).port;
     let key = key(asked);
@@ -98,7 +99,7 @@ async fn signer(asked: &Asked) -> Option<String> {
     Some(session.unwrap_or_else(|| panic!("{arn}")).to_owned())
 }
 
-/// How a role was asked for: the decoded form.
+/// Returns the decoded form of a request for a role.
 fn form(asked: &Asked) -> Vec<(String, String)> {
     let body = String::from_utf8(asked.body.clone()).unwrap();
     body.split('&')
@@ -123,8 +124,9 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
+/// Start and stop use the caller's session. Polls use the credentials of the backend.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_done_is_signed_as_the_person_and_looks_as_the_bridge() {
+async fn actions_are_signed_as_caller() {
     let tags = json!({"session_tags": {"user": "{{ name }}", "team": "{{ groups }}", "org": "{{ tenant }}"}});
     let personal = Personal::new(tags).await;
     let machine = personal.waits().await;
@@ -173,8 +175,9 @@ async fn what_is_done_is_signed_as_the_person_and_looks_as_the_bridge() {
     assert!(seen.iter().any(|(name, _)| *name == "DescribeExecution"), "{seen:?}");
 }
 
+/// Without a caller or a role, nothing is done, and the backend's own credentials are not used.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_done_for_nobody_nor_for_whom_the_role_is_refused() {
+async fn action_without_caller_role_is_refused() {
     let personal = Personal::new(json!({"session_tags": {"team": "{{ groups }}"}})).await;
     let machine = personal.waits().await;
     let job = start(&machine, json!({}));
@@ -195,7 +198,7 @@ async fn nothing_is_done_for_nobody_nor_for_whom_the_role_is_refused() {
     assert_eq!(personal.backend.cancel(&handle).await.unwrap_err().kind(), ErrorKind::Denied);
     assert!(personal.world.proxy.asked().iter().all(|one| one.operation.starts_with("Describe")));
 
-    // The role is refused: nothing is done with the bridge's own credentials in its place.
+    // If the role is refused, the bridge's own credentials are not used instead.
     let ann = OnBehalfOf::named("ann");
     for (fault, kind) in [
         (
@@ -213,7 +216,7 @@ async fn nothing_is_done_for_nobody_nor_for_whom_the_role_is_refused() {
         let acts = personal.world.proxy.asked().into_iter().filter(|one| one.operation == "StartExecution");
         assert_eq!(acts.count(), 0, "{error}");
     }
-    // What an earlier attempt may have started is found all the same.
+    // An execution from an earlier attempt is still found.
     let job = of(&ann, &machine);
     let handle = personal.backend.start(&job).await.unwrap().handle;
     let other = backend(&personal.world, &personal.dir, json!({})).await.unwrap();
@@ -224,8 +227,9 @@ async fn nothing_is_done_for_nobody_nor_for_whom_the_role_is_refused() {
     personal.backend.cancel_for(&handle, Some(&ann)).await.unwrap();
 }
 
+/// Each caller keeps one session. A session that AWS rejects is replaced for the next attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_kept_for_its_person_and_one_that_aws_no_longer_takes_is_not_used_again() {
+async fn rejected_session_is_not_reused() {
     let personal = Personal::new(json!({"session_duration": "15m", "source_identity": false})).await;
     let machine = personal.waits().await;
     let people = [OnBehalfOf::named("ann"), told("ann", "1"), told("ann", "2")];
@@ -260,8 +264,9 @@ async fn a_session_is_kept_for_its_person_and_one_that_aws_no_longer_takes_is_no
     personal.backend.cancel_for(&handle, Some(&people[0])).await.unwrap();
 }
 
+/// An answer is sent with the caller's session and is refused without a caller.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_is_handed_over_as_the_person_and_by_nobody_else() {
+async fn answer_is_sent_as_caller_only() {
     let personal = Personal::new(json!({})).await;
     let name = taskbridge_sdk::suite::fresh_key().to_string();
     let made = personal.world.aws.create_activity().name(&name).send().await.unwrap();
@@ -302,8 +307,9 @@ async fn an_answer_is_handed_over_as_the_person_and_by_nobody_else() {
     }
 }
 
+/// The checkup assumes the role. If that is denied, it shows the trust policy that the role needs.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_tries_the_role_and_says_whom_it_must_trust() {
+async fn doctor_checks_role_and_trust_policy() {
     let personal = Personal::new(json!({"external_id": "x-7", "session_tags": {"user": "{{ name }}"}})).await;
     let checkup = personal.backend.checkup().unwrap();
     let fine = checkup.check_up(&[]).await;

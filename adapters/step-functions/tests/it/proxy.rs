@@ -1,4 +1,5 @@
-//! A proxy between the adapter and a stand-in. It counts what is asked, and has the next request of a kind go wrong.
+//! Proxy between the adapter and an emulator. It counts requests, and makes the next request of an operation
+//! fail.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,22 +10,22 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// What becomes of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// It is served, and its reply is lost.
+    /// The request is served, and its response is lost.
     ReplyLost,
-    /// It is not served, and refused like this: a status, a code and words.
+    /// The request is refused with a status, a code and a message.
     Answered(u16, &'static str, &'static str),
-    /// It is not served, and answered with this.
+    /// The request is answered with this body.
     Told(serde_json::Value),
-    /// It is not served, and answered with nothing at this time, as HTTP writes it.
+    /// The request is answered with an empty list and this HTTP date.
     Dated(&'static str),
-    /// It is not served, and not answered either.
+    /// The request is not answered.
     Silent,
 }
 
-/// A request, as it was seen.
+/// Recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     /// Such as `StartExecution`.
@@ -40,7 +41,7 @@ struct Seen {
     asked: Vec<Asked>,
 }
 
-/// The proxy. It stops when it is dropped.
+/// Proxy. It stops when it is dropped.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     seen: Arc<Mutex<Seen>>,
@@ -59,24 +60,24 @@ impl Proxy {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
                 let seen = shared.clone();
-                // A client that goes away in the middle is nothing to fail for.
+                // A client that disconnects early is not an error.
                 connections.spawn(async move { drop(serve(client, upstream, &seen).await) });
             }
         });
         Self { port, seen, _serving: serving }
     }
 
-    /// Has the next request for this operation go wrong.
+    /// Makes the next request of this operation fail.
     pub(crate) fn make(&self, operation: &'static str, fault: Fault) {
         self.seen.lock().faults.entry(operation).or_default().push(fault);
     }
 
-    /// What was asked since the last time that this was called.
+    /// Returns the requests since the last call of this function.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.seen.lock().asked)
     }
 
-    /// How often each operation was asked for since the last time.
+    /// Returns the number of requests per operation since the last call of this function.
     pub(crate) fn counts(&self) -> HashMap<String, usize> {
         let mut counts = HashMap::new();
         for asked in self.asked() {
@@ -86,7 +87,7 @@ impl Proxy {
     }
 }
 
-/// Serves one request. The client is told to close, so that each request has a connection of its own.
+/// Serves one request. The connection is then closed, so that each request has its own.
 async fn serve(mut client: TcpStream, upstream: u16, seen: &Mutex<Seen>) -> io::Result<()> {
     let Some((head, body)) = read(&mut client).await? else { return Ok(()) };
     let headers: HashMap<String, String> = head
@@ -115,7 +116,7 @@ async fn serve(mut client: TcpStream, upstream: u16, seen: &Mutex<Seen>) -> io::
         _ => None,
     };
     if let Some((status, body)) = told {
-        // What has no target is the Security Token Service, which speaks XML.
+        // A request without a target goes to the Security Token Service, which uses XML.
         let body = match operation {
             "" => format!(
                 "<ErrorResponse><Error><Type>Sender</Type><Code>{}</Code><Message>{}</Message></Error></ErrorResponse>",
@@ -136,7 +137,7 @@ async fn serve(mut client: TcpStream, upstream: u16, seen: &Mutex<Seen>) -> io::
         return client.write_all(answer.as_bytes()).await;
     }
     if let Some(Fault::Silent) = fault {
-        // Until the client goes away.
+        // Waits until the client disconnects.
         return client.read(&mut [0]).await.map(drop);
     }
     let mut server = TcpStream::connect(("127.0.0.1", upstream)).await?;
@@ -153,7 +154,7 @@ async fn serve(mut client: TcpStream, upstream: u16, seen: &Mutex<Seen>) -> io::
     }
 }
 
-/// A request: its head without the empty line, and its body.
+/// Reads a request: its head without the empty line, and its body.
 async fn read(client: &mut TcpStream) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut bytes = Vec::new();
     loop {

@@ -1,5 +1,5 @@
-//! Stand-ins for AWS: real servers of others, each one process that all tests share. They are installed by
-//! `tests/run --only standins`.
+//! Emulators of AWS: third-party servers, each a single process that all tests share. `tests/run --only
+//! standins` installs them.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -7,14 +7,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-/// Which one.
+/// Emulator product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     LocalStack,
     MiniStack,
 }
 
-/// A stand-in that runs. Its keeper stops it when the input that is held here ends, with this process at the latest.
+/// Running emulator. Its supervisor stops it when the pipe to its stdin closes, at the latest when this
+/// process ends.
 pub(crate) struct Standin {
     pub(crate) kind: Kind,
     pub(crate) port: u16,
@@ -22,7 +23,7 @@ pub(crate) struct Standin {
 }
 
 impl Standin {
-    /// The one of this kind.
+    /// Returns the shared emulator of this kind.
     pub(crate) fn shared(kind: Kind) -> &'static Standin {
         static LOCALSTACK: OnceLock<Standin> = OnceLock::new();
         static MINISTACK: OnceLock<Standin> = OnceLock::new();
@@ -40,7 +41,7 @@ impl Standin {
         let folder = tempfile::Builder::new().prefix("taskbridge-standin-").tempdir().unwrap().keep();
         let mut command = Command::new(python);
         command.arg("-B").arg(serve).arg(name).arg(&folder);
-        // Out of the way of a signal that is meant for the tests.
+        // A signal for the tests must not reach it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();

@@ -1,4 +1,4 @@
-//! What is told of an execution while it runs: how far it is, and its history as a log.
+//! Tests of the reports about a running execution: its progress, and its history as a log.
 
 use std::time::Instant;
 
@@ -10,8 +10,9 @@ use crate::world::{World, start, until};
 
 const BOTH: [Kind; 2] = [Kind::LocalStack, Kind::MiniStack];
 
+/// A running execution reports its step, its progress and the length of its log.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_step_that_it_is_in_is_told() {
+async fn progress_names_current_step() {
     for kind in BOTH {
         let world = World::new(kind).await;
         let states = json!({
@@ -27,12 +28,12 @@ async fn the_step_that_it_is_in_is_told() {
         })
         .await;
         assert_eq!(told, Some(Progress { done: 1.0, total: Some(3.0) }), "{kind:?}");
-        // Who follows the log is told how long it is.
+        // A client that follows the log sees its length.
         let request = LogRequest { max_bytes: 10_000, search: None };
         let log = world.backend.logs().unwrap().tail(&handle, &request).await.unwrap().text;
         let seen = world.backend.observe(&handle).await.unwrap();
         assert_eq!(seen.log_bytes, u64::try_from(log.len()).ok(), "{kind:?}: {log}");
-        // The same is told by a look at many.
+        // A poll of many executions reports the same.
         let single = world.backend.observe(&handle).await.unwrap();
         let many = world
             .backend
@@ -43,8 +44,9 @@ async fn the_step_that_it_is_in_is_told() {
     }
 }
 
+/// A parallel state reports how many branches are done, and a map how many items.
 #[tokio::test(flavor = "multi_thread")]
-async fn branches_and_items_are_told_as_counts() {
+async fn progress_counts_branches_and_items() {
     let world = World::new(Kind::LocalStack).await;
     let branch = |name: &str, seconds: u32| json!({"StartAt": name, "States": {name: {"Type": "Wait", "Seconds": seconds, "End": true}}});
     let parallel = json!({"First": {"Type": "Parallel", "End": true, "Branches": [branch("Short", 1), branch("Long", 600)]}});
@@ -67,8 +69,9 @@ async fn branches_and_items_are_told_as_counts() {
     }
 }
 
+/// `progress_calls_per_minute` limits how often histories are read.
 #[tokio::test(flavor = "multi_thread")]
-async fn histories_are_read_no_more_often_than_the_config_allows() {
+async fn history_reads_respect_configured_rate() {
     for allowed in [0, 2] {
         let began = Instant::now();
         let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": allowed})).await;
@@ -82,7 +85,7 @@ async fn histories_are_read_no_more_often_than_the_config_allows() {
         }
         let counts = world.proxy.counts();
         let read = counts.get("GetExecutionHistory").copied().unwrap_or(0);
-        // What flows in while a busy machine gets this far is allowed too.
+        // Calls that the bucket regains in the meantime on a busy machine are allowed too.
         let most = allowed + usize::try_from(began.elapsed().as_secs()).unwrap() * allowed / 60;
         assert!((allowed..=most).contains(&read), "{counts:?}");
         for handle in &handles {
@@ -91,8 +94,9 @@ async fn histories_are_read_no_more_often_than_the_config_allows() {
     }
 }
 
+/// Available calls go to watched executions. The history of an unwatched one is not read.
 #[tokio::test(flavor = "multi_thread")]
-async fn histories_are_read_of_what_somebody_watches() {
+async fn history_is_read_for_watched_only() {
     let world = World::with(Kind::MiniStack, json!({"progress_calls_per_minute": 1})).await;
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
     let mut handles = Vec::new();
@@ -108,7 +112,7 @@ async fn histories_are_read_of_what_somebody_watches() {
         assert!(seen.iter().all(|seen| seen.as_ref().unwrap().log_bytes.is_none()));
     }
     assert_eq!(world.proxy.counts().get("GetExecutionHistory"), None);
-    // The only call that there is goes to the one that somebody watches, wherever it stands.
+    // The only available call goes to the watched execution, at any position.
     jobs[2].watched = true;
     let seen = world.backend.observe_all(&group, &jobs).await;
     let told: Vec<bool> = seen.iter().map(|seen| seen.as_ref().unwrap().log_bytes.is_some()).collect();
@@ -119,8 +123,9 @@ async fn histories_are_read_of_what_somebody_watches() {
     }
 }
 
+/// The log grows while the execution runs, and its last line has the reason of the failure.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_grows_while_it_runs_and_says_why_it_failed() {
+async fn log_grows_and_ends_with_failure() {
     for kind in BOTH {
         let world = World::new(kind).await;
         let states = json!({

@@ -1,5 +1,5 @@
-//! What goes over the wire: whose requests these are, that each is made once, and what is made of answers that no
-//! stand-in gives.
+//! Tests of the requests on the wire: who signs them, that each is sent once, and how responses are handled
+//! that no emulator gives.
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -32,7 +32,7 @@ fn hmac(key: &[u8], message: &str) -> Vec<u8> {
     Sha256::new().chain_update(block.map(|byte| byte ^ 0x5c)).chain_update(inner).finalize().to_vec()
 }
 
-/// The signature that a request must have, by AWS's description of Signature Version 4.
+/// Returns the required signature of a request, according to AWS's description of Signature Version 4.
 fn signature(asked: &Asked, signed: &str, secret: &str) -> String {
     let date = &asked.headers["x-amz-date"];
     let day = &date[..8];
@@ -47,14 +47,15 @@ fn signature(asked: &Asked, signed: &str, secret: &str) -> String {
     hex(&hmac(&key, &text))
 }
 
-/// An address where nobody listens.
+/// Returns an address without a listener.
 async fn closed() -> String {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     format!("http://{free}")
 }
 
+/// Every request has a valid signature of the credentials of the configured profile.
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_signed_with_the_profile_that_the_config_names() {
+async fn requests_are_signed_with_configured_profile() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
     world.backend.start(&start(&machine, json!({"ä": "ö"}))).await.unwrap();
@@ -77,8 +78,9 @@ async fn requests_are_signed_with_the_profile_that_the_config_names() {
     }
 }
 
+/// Calls are signed with the credentials of the assumed role. Without the role, nothing is started.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_is_assumed_and_its_credentials_are_used() {
+async fn assumed_role_credentials_sign_calls() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
     let dir = tempfile::tempdir().unwrap();
@@ -95,7 +97,7 @@ async fn a_role_is_assumed_and_its_credentials_are_used() {
     let backend = connect(&dir, config.clone()).await.unwrap();
     backend.start(&start(&machine, json!({}))).await.unwrap();
     let asked = world.proxy.asked();
-    // While nobody can be asked for the role, nothing can be started; that is no reason not to connect.
+    // While the role cannot be requested, nothing can be started. The backend still connects.
     let away = fs::read_to_string(dir.path().join("role")).unwrap().replace(&endpoint, &closed().await);
     fs::write(dir.path().join("away"), away).unwrap();
     config["config_file"] = json!("away");
@@ -112,8 +114,9 @@ async fn a_role_is_assumed_and_its_credentials_are_used() {
     assert!(!begun.headers["authorization"].contains(KEY), "signed as the role");
 }
 
+/// A backend whose profile is unknown or has no credentials cannot connect.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_without_credentials_is_refused_at_once() {
+async fn missing_credentials_refuse_backend_at_startup() {
     let dir = tempfile::tempdir().unwrap();
     for profile in ["nobody", "empty"] {
         fs::write(dir.path().join("other"), "[profile empty]\nregion = us-east-1\n").unwrap();
@@ -124,7 +127,8 @@ async fn a_backend_without_credentials_is_refused_at_once() {
     }
 }
 
-/// A metadata service on 127.0.0.1: it gives a token if it should, and refuses all else with a long answer.
+/// Starts a metadata service on 127.0.0.1. It issues a token if `gives_tokens` is set, and refuses everything
+/// else with a long response.
 #[expect(clippy::disallowed_methods, reason = "it serves beside the test's own requests")]
 async fn metadata_service(gives_tokens: bool) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -150,7 +154,7 @@ async fn metadata_service(gives_tokens: bool) -> (String, JoinHandle<()>) {
     (address, serving)
 }
 
-/// It has all that an operator sees: the message, and the cause below it that the log has.
+/// The error contains all that an operator sees: the message, and its cause in the log.
 #[tokio::test(flavor = "multi_thread")]
 async fn refusing_metadata_service_is_named() {
     for (gives_tokens, words) in [(true, "answered HTTP 403"), (false, "gives no session token")] {
@@ -169,8 +173,9 @@ async fn refusing_metadata_service_is_named() {
     }
 }
 
+/// A start that fails is sent once, and its error kind says whether it may have started.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_call_is_made_once_whatever_comes_of_it() {
+async fn failed_start_is_not_retried() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
     let job = start(&machine, json!({}));
@@ -190,7 +195,7 @@ async fn each_call_is_made_once_whatever_comes_of_it() {
         assert!(!error.to_string().contains("S3CRET"), "{error}");
         assert_eq!(world.proxy.counts().get("StartExecution"), Some(&1), "{error}");
     }
-    // What nobody knows of a first start is no more known of a second one.
+    // If the first start is uncertain, an unanswered second start does not change that.
     world.proxy.make("StartExecution", Fault::ReplyLost);
     let again = JobSpec { may_exist: true, ..job };
     assert_eq!(world.backend.start(&again).await.unwrap_err().kind(), ErrorKind::Unavailable);
@@ -198,8 +203,9 @@ async fn each_call_is_made_once_whatever_comes_of_it() {
     world.backend.cancel(&handle).await.unwrap();
 }
 
+/// After `call_timeout`, a start is uncertain, and other calls are unavailable.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_is_not_answered_ends_in_time() {
+async fn unanswered_call_times_out() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Wait", "Seconds": 600, "End": true}})).await;
     let handle = world.backend.start(&start(&machine, json!({}))).await.unwrap().handle;
@@ -220,8 +226,9 @@ async fn a_call_that_is_not_answered_ends_in_time() {
     world.backend.cancel(&handle).await.unwrap();
 }
 
+/// A start whose connection is refused is unavailable, not uncertain.
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nobody_listens_nothing_was_started() {
+async fn refused_connection_starts_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let endpoint = closed().await;
     let config = json!({"region": REGION, "profile": "tester", "config_file": "aws", "endpoint": endpoint});
@@ -233,8 +240,9 @@ async fn where_nobody_listens_nothing_was_started() {
     assert!(error.to_string().contains("cannot be reached"), "{error}");
 }
 
+/// An existing execution with the name of the job is the job only if its input is equal.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_is_taken_is_ours_only_with_the_same_input() {
+async fn taken_name_must_have_equal_input() {
     for kind in [Kind::LocalStack, Kind::MiniStack] {
         let world = World::new(kind).await;
         let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
@@ -254,8 +262,9 @@ async fn a_name_that_is_taken_is_ours_only_with_the_same_input() {
     }
 }
 
+/// A stop that AWS refuses succeeds only if the execution has ended.
 #[tokio::test(flavor = "multi_thread")]
-async fn to_stop_what_aws_says_has_ended_is_success() {
+async fn stop_of_ended_execution_succeeds() {
     let world = World::new(Kind::MiniStack).await;
     let refused = || Fault::Answered(400, "ValidationException", "The execution has ended");
     let passes = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
@@ -272,8 +281,9 @@ async fn to_stop_what_aws_says_has_ended_is_success() {
     world.backend.cancel(&handle).await.unwrap();
 }
 
+/// A machine that does not exist or is in another region is a config error.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_is_found_by_its_name_and_missed_in_words() {
+async fn machine_is_found_by_name() {
     for kind in [Kind::LocalStack, Kind::MiniStack] {
         let world = World::new(kind).await;
         let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
@@ -294,8 +304,9 @@ async fn a_machine_is_found_by_its_name_and_missed_in_words() {
     }
 }
 
+/// After a start finds no machine, the next start describes the machine again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_became_another_is_asked_about_again() {
+async fn replaced_machine_is_described_again() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
     world.backend.start(&start(&machine, json!({}))).await.unwrap();
@@ -308,8 +319,9 @@ async fn a_machine_that_became_another_is_asked_about_again() {
     assert_eq!(world.proxy.counts().get("DescribeStateMachine"), Some(&1));
 }
 
+/// A start whose reply was lost is found again after its state machine was deleted.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_execution_whose_start_was_lost_is_found_though_its_machine_is_deleted() {
+async fn lost_start_survives_machine_deletion() {
     let world = World::new(Kind::LocalStack).await;
     let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
     let job = start(&machine, json!({"a": 1}));
@@ -317,7 +329,7 @@ async fn an_execution_whose_start_was_lost_is_found_though_its_machine_is_delete
     assert_eq!(world.backend.start(&job).await.unwrap_err().kind(), ErrorKind::Uncertain);
     world.aws.delete_state_machine().state_machine_arn(&machine).send().await.unwrap();
     let again = JobSpec { may_exist: true, ..job.clone() };
-    // A server that knew the state machine, and one that never did.
+    // One server knew the state machine, the other never did.
     for backend in [world.backend.clone(), world.another(json!({})).await] {
         let handle = backend.start(&again).await.unwrap().handle;
         assert_eq!(backend.find(&job).await.unwrap().unwrap().handle, handle);
@@ -329,8 +341,9 @@ async fn an_execution_whose_start_was_lost_is_found_though_its_machine_is_delete
     assert!(error.to_string().contains("StateMachineDoesNotExist"), "{error}");
 }
 
+/// The execution gets the input that the target maps and the trace of the job.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_execution_is_given_what_the_target_says_and_the_trace() {
+async fn execution_gets_mapped_input_and_trace() {
     let world = World::new(Kind::MiniStack).await;
     let machine = world.machine(json!({"First": {"Type": "Pass", "End": true}})).await;
     let mut job = start(&machine, json!({"rows": 3}));

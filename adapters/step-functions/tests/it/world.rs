@@ -1,5 +1,5 @@
-//! An account at a stand-in with a proxy before it, the adapter connected to it, and ways to make state machines and to
-//! wait for executions.
+//! Account at an emulator behind a proxy, and the adapter connected to it. It has functions that create state
+//! machines and wait for executions.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,27 +24,27 @@ use crate::proxy::Proxy;
 use crate::standin::{Kind, Standin};
 
 pub(crate) const REGION: &str = "us-east-1";
-/// The credentials of the tests. The stand-ins believe any.
+/// Credentials of the tests. The emulators accept any.
 pub(crate) const KEY: &str = "AKIATESTTESTTESTTEST";
 pub(crate) const SECRET: &str = "s3cr3t/of+the/tests";
 
 /// How long the server would wait for a call.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
-/// The stand-ins answer one request after the other, and what waits there has times of its own: so few tests go on at once, however many
-/// could.
+/// The emulators serve one request at a time, and queued requests have timeouts: so few tests run
+/// concurrently.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
 pub(crate) struct World {
     pub(crate) proxy: Proxy,
     pub(crate) backend: Arc<dyn Backend>,
-    /// The account, past the adapter and the proxy.
+    /// Client that bypasses the adapter and the proxy.
     pub(crate) aws: Client,
-    /// Its queues, past them too.
+    /// Client of its queues, without the proxy.
     pub(crate) sqs: aws_sdk_sqs::Client,
-    /// And its logs.
+    /// Client of its logs, without the proxy.
     pub(crate) logs: aws_sdk_cloudwatchlogs::Client,
-    /// Where the config file would be.
+    /// Folder of the config file.
     dir: tempfile::TempDir,
     /// Waits for hints of the backend, as a server does.
     listening: JoinSet<()>,
@@ -56,7 +56,7 @@ impl World {
         Self::with(kind, json!({})).await
     }
 
-    /// With these members in its config.
+    /// Creates a world with these members in its config.
     pub(crate) async fn with(kind: Kind, more: Value) -> Self {
         let turn = TURNS.acquire().await.unwrap();
         let standin = tokio::task::block_in_place(|| Standin::shared(kind));
@@ -88,42 +88,43 @@ impl World {
         Self { proxy, backend, aws: Client::from_conf(aws), sqs, logs, dir, listening, _turn: turn }
     }
 
-    /// Another server in place of this one, which is gone at once with all that it kept in memory.
+    /// Replaces this server, which stops immediately and loses its memory.
     pub(crate) async fn killed(&mut self, more: Value) {
         self.listening.shutdown().await;
         self.backend = self.another(more).await;
         listen(&mut self.listening, self.backend.clone());
     }
 
-    /// One more backend for the same account, such as that of another process, with these members in its config.
+    /// Connects another backend for the same account, such as that of another process, with these members in
+    /// its config.
     pub(crate) async fn another(&self, more: Value) -> Arc<dyn Backend> {
         connect(&self.dir, config(self.proxy.port, more)).await.unwrap()
     }
 
-    /// The same, where the config may be wrong.
+    /// Connects another backend, whose config may be invalid.
     pub(crate) async fn try_another(&self, more: Value) -> Result<Arc<dyn Backend>> {
         connect(&self.dir, config(self.proxy.port, more)).await
     }
 
-    /// A new state machine of these states, which begins with `First`; its ARN.
+    /// Creates a state machine of these states, starting with `First`, and returns its ARN.
     pub(crate) async fn machine(&self, states: Value) -> String {
         self.define(json!({"StartAt": "First", "States": states}), StateMachineType::Standard).await
     }
 
-    /// An Express one, which ends in time.
+    /// Creates an Express state machine that ends in time.
     pub(crate) async fn express(&self, states: Value) -> String {
         let definition = json!({"TimeoutSeconds": 60, "StartAt": "First", "States": states});
         self.define(definition, StateMachineType::Express).await
     }
 
-    /// A new state machine of this definition; its ARN.
+    /// Creates a state machine with this definition, and returns its ARN.
     pub(crate) async fn define(&self, definition: Value, kind: StateMachineType) -> String {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("machine-{}", MADE.fetch_add(1, Ordering::Relaxed));
         self.named(&name, definition, kind, &[]).await
     }
 
-    /// The same, with a name and tags.
+    /// Creates a state machine with a name and tags, and returns its ARN.
     pub(crate) async fn named(
         &self,
         name: &str,
@@ -148,7 +149,7 @@ impl World {
     }
 }
 
-/// Waits for hints without end.
+/// Waits for hints forever.
 fn listen(within: &mut JoinSet<()>, backend: Arc<dyn Backend>) {
     within.spawn(async move {
         while let Some(wakeups) = backend.wakeups() {
@@ -157,7 +158,8 @@ fn listen(within: &mut JoinSet<()>, backend: Arc<dyn Backend>) {
     });
 }
 
-/// The config of a backend behind a proxy. Its calls may take long, because a machine that runs tests can be busy.
+/// Returns the config of a backend behind a proxy. Its timeouts are long, because a machine that runs tests
+/// can be busy.
 fn config(proxy: u16, more: Value) -> Value {
     let mut config = json!({
         "region": REGION, "profile": "tester", "config_file": "aws", "endpoint": format!("http://127.0.0.1:{proxy}"),
@@ -167,7 +169,7 @@ fn config(proxy: u16, more: Value) -> Value {
     config
 }
 
-/// Connects in a folder, with the file that holds the credentials.
+/// Connects in a folder that contains the credentials file.
 pub(crate) async fn connect(dir: &tempfile::TempDir, config: Value) -> Result<Arc<dyn Backend>> {
     let credentials =
         format!("[profile tester]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n");
@@ -182,12 +184,12 @@ pub(crate) async fn connect(dir: &tempfile::TempDir, config: Value) -> Result<Ar
     StepFunctions::connect(serde_json::from_value(config).unwrap(), &context).await
 }
 
-/// A job that starts this machine with its arguments.
+/// Returns a job that starts this machine with its arguments.
 pub(crate) fn start(machine: &str, arguments: Value) -> JobSpec {
     job(json!({"state_machine": machine}), arguments)
 }
 
-/// The output of a job that succeeded.
+/// Returns the output of a job that succeeded.
 pub(crate) fn output(seen: &Observation) -> &Output {
     match &seen.state {
         JobState::Succeeded(output) => output,
@@ -195,7 +197,7 @@ pub(crate) fn output(seen: &Observation) -> &Output {
     }
 }
 
-/// The output of a job that failed.
+/// Returns the output of a job that failed.
 pub(crate) fn failure(seen: &Observation) -> &Output {
     match &seen.state {
         JobState::Failed(output) => output,
@@ -203,7 +205,7 @@ pub(crate) fn failure(seen: &Observation) -> &Output {
     }
 }
 
-/// The only block of an output, which is text.
+/// Returns the only block of an output, which is text.
 pub(crate) fn text(output: &Output) -> &str {
     match &output.content[..] {
         [Content::Text { text }] => text,

@@ -307,8 +307,9 @@ pub(super) async fn note(bridge: &Bridge, session: &Session, setting: Setting) -
 mod tests {
     use super::*;
 
+    /// The client's own interval is respected, within bounds that grow with the age of its task.
     #[test]
-    fn a_client_is_asked_as_often_as_it_says_and_less_often_with_time() {
+    fn client_task_polling_slows_down() {
         let held = |every| Held {
             of: Message { task: TaskId::from_wire("t"), key: "q1".to_owned(), n: 1 },
             id: TaskId::from_wire("theirs"),

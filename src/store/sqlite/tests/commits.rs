@@ -89,8 +89,9 @@ async fn writes_that_wait_share_one_commit() {
     assert_eq!(setup.store.commits() - before, 1);
 }
 
+/// A write that may wait is committed together with one that may not.
 #[tokio::test]
-async fn a_write_that_can_wait_is_made_with_one_that_cannot() {
+async fn deferred_write_joins_next_commit() {
     let setup = setup();
     let patient = setup.bench.add(setup.bench.task()).await;
     let before = setup.store.commits();
@@ -103,8 +104,9 @@ async fn a_write_that_can_wait_is_made_with_one_that_cannot() {
     assert_eq!(setup.store.commits() - before, 1);
 }
 
+/// A write that may wait is committed alone at its deadline.
 #[tokio::test]
-async fn a_write_that_can_wait_is_made_alone_when_its_time_is_over() {
+async fn deferred_write_commits_after_timeout() {
     let setup = setup();
     let task = setup.bench.add(setup.bench.task()).await;
     let patience = Duration::from_millis(5);
@@ -112,8 +114,9 @@ async fn a_write_that_can_wait_is_made_alone_when_its_time_is_over() {
     assert!(matches!(setup.store.update(change).await, Ok(Updated::Written(2))));
 }
 
+/// Closing the store commits the writes that wait.
 #[tokio::test]
-async fn a_write_that_can_wait_is_made_when_the_store_is_closed() {
+async fn deferred_write_commits_at_close() {
     let Setup { store, bench, directory } = setup();
     let task = bench.add(bench.task()).await;
     let task = Task { message: Some("put off".to_owned()), ..task };
@@ -126,7 +129,7 @@ async fn a_write_that_can_wait_is_made_when_the_store_is_closed() {
 }
 
 #[tokio::test]
-async fn what_writes_nothing_flushes_nothing() {
+async fn unchanged_write_skips_commit() {
     let setup = setup();
     let task = setup.bench.add(setup.bench.closed_task()).await;
     let before = setup.store.commits();
@@ -140,8 +143,9 @@ async fn what_writes_nothing_flushes_nothing() {
     assert_eq!(setup.store.commits() - before, 1);
 }
 
+/// Groups that are held are written again only when a third of the lease has passed.
 #[tokio::test]
-async fn groups_that_are_held_are_renewed_when_a_third_of_the_lease_is_gone() {
+async fn leases_renew_after_third_passed() {
     let setup = setup();
     setup.bench.add(setup.bench.open_task("g")).await;
     let (lease, holder) = (Duration::from_secs(30), Holder("a".to_owned()));
@@ -158,8 +162,9 @@ async fn groups_that_are_held_are_renewed_when_a_third_of_the_lease_is_gone() {
     assert_eq!(writes(lease / 6).await, 0);
 }
 
+/// The other rows are still listed and claimed, and the corrupt one is retried later.
 #[tokio::test]
-async fn a_row_that_cannot_be_understood_does_not_hide_the_others() {
+async fn corrupt_row_hides_no_others() {
     let setup = setup();
     let broken = setup.bench.add(setup.bench.task()).await;
     let sound = setup.bench.add(setup.bench.task()).await;
@@ -175,8 +180,9 @@ async fn a_row_that_cannot_be_understood_does_not_hide_the_others() {
     assert!(setup.bench.next_due().await > Some(setup.bench.clock.now()), "it is not tried again at once");
 }
 
+/// The other writes of the same batch are committed.
 #[tokio::test]
-async fn a_write_that_fails_harms_no_other() {
+async fn failed_write_is_rolled_back_alone() {
     let setup = setup();
     let tasks = setup.tasks(10);
     let lost = "INSERT INTO keys (name, value) VALUES ('half', x'00')";
@@ -199,8 +205,9 @@ async fn a_write_that_fails_harms_no_other() {
     assert_eq!(half.await.unwrap(), 0, "nothing of the failed one was written");
 }
 
+/// Every write of the batch gets the error, and the store works afterwards.
 #[tokio::test]
-async fn a_commit_that_fails_is_told_to_all_of_it() {
+async fn failed_commit_reaches_every_caller() {
     let setup = setup();
     let tasks = setup.tasks(3);
     let (inserted, failed) = setup
@@ -219,8 +226,9 @@ async fn a_commit_that_fails_is_told_to_all_of_it() {
     setup.bench.add(setup.bench.task()).await;
 }
 
+/// The error is reported, and the store works again when there is space.
 #[tokio::test]
-async fn a_full_disk_is_said_and_leaves_nothing_half_written() {
+async fn full_disk_rolls_back_write() {
     let setup = setup();
     let first = setup.bench.add(setup.bench.task()).await;
     let limit = |pages: Option<i64>| {
@@ -289,8 +297,9 @@ async fn panic_fails_only_its_write() {
     setup.bench.add(setup.bench.task()).await;
 }
 
+/// A write to a locked database fails with its reason, and reads continue.
 #[tokio::test]
-async fn a_file_that_stays_locked_is_said() {
+async fn locked_file_is_reported() {
     let setup = setup();
     setup.store.write(|db| Ok(db.conn.busy_timeout(Duration::from_millis(10))?)).await.unwrap();
     let other = Connection::open(setup.directory.path().join("tasks.db")).unwrap();
@@ -303,8 +312,9 @@ async fn a_file_that_stays_locked_is_said() {
     setup.bench.add(task).await;
 }
 
+/// Pages of an open transaction are already on disk when the process is killed.
 #[tokio::test]
-async fn what_was_not_committed_is_not_there_after_a_crash() {
+async fn uncommitted_write_is_lost_after_crash() {
     let setup = setup();
     let kept = setup.bench.add(setup.bench.task()).await;
     let lost = setup.bench.task();
@@ -334,8 +344,9 @@ async fn what_was_not_committed_is_not_there_after_a_crash() {
     assert_eq!(after.read(&lost.id).await, None);
 }
 
+/// A write that was submitted is committed even if its caller was dropped.
 #[tokio::test]
-async fn what_was_handed_in_is_written_before_the_store_closes() {
+async fn close_commits_submitted_writes() {
     let setup = setup();
     let path = setup.directory.path().join("tasks.db");
     let task = setup.bench.task();

@@ -43,7 +43,7 @@ fn says(error: &StoreError, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn the_file_is_its_users_alone() {
+async fn database_file_is_private() {
     let place = Place::new();
     let (_, bench) = opened(&place.file());
     bench.add(bench.task()).await;
@@ -88,8 +88,9 @@ async fn rows_outlive_the_store() {
     assert_eq!(bench.read(&task.id).await, Some(task));
 }
 
+/// Eight processes that create the file at once share one seal key.
 #[tokio::test]
-async fn many_can_make_the_file_at_the_same_time() {
+async fn concurrent_creation_makes_one_database() {
     let place = Place::new();
     let path = &place.file();
     let start = &Barrier::new(8);
@@ -111,8 +112,9 @@ async fn many_can_make_the_file_at_the_same_time() {
     assert_eq!(keys.len(), 1);
 }
 
+/// A database of the first schema version keeps its rows.
 #[tokio::test]
-async fn an_older_schema_is_brought_up_to_date() {
+async fn older_schema_is_migrated() {
     let place = Place::new();
     let db = Connection::open(place.file()).unwrap();
     db.execute_batch(include_str!("../../migrations/sqlite/0001_tasks.sql")).unwrap();
@@ -133,7 +135,7 @@ async fn an_older_schema_is_brought_up_to_date() {
 }
 
 #[test]
-fn a_newer_schema_is_left_alone() {
+fn newer_schema_is_left_alone() {
     let place = Place::new();
     drop(open(&place.file()).unwrap());
     let db = Connection::open(place.file()).unwrap();
@@ -151,8 +153,9 @@ fn a_newer_schema_is_left_alone() {
     );
 }
 
+/// A SQLite database of another program is refused and not changed.
 #[test]
-fn the_database_of_another_program_is_left_alone() {
+fn foreign_database_is_left_alone() {
     let place = Place::new();
     let db = Connection::open(place.file()).unwrap();
     db.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
@@ -162,8 +165,9 @@ fn the_database_of_another_program_is_left_alone() {
     assert_eq!((tables, mode.as_str()), (1, "delete"));
 }
 
+/// A file that is no database is refused and not changed.
 #[test]
-fn a_file_that_is_no_database_is_left_alone() {
+fn foreign_file_is_left_alone() {
     let place = Place::new();
     let text = "to do: buy milk\n".repeat(500);
     fs::write(place.file(), &text).unwrap();
@@ -173,8 +177,9 @@ fn a_file_that_is_no_database_is_left_alone() {
     assert_eq!(fs::read_to_string(place.file()).unwrap(), text);
 }
 
+/// The error names the file and mentions a backup.
 #[tokio::test]
-async fn a_damaged_file_is_said_to_be_damaged() {
+async fn corrupt_database_is_reported() {
     let place = Place::new();
     let (store, bench) = opened(&place.file());
     let task = bench.add(bench.task()).await;
@@ -198,8 +203,9 @@ fn a_missing_directory_is_named() {
     says(&error, &["none/tasks.db", "the directory", "does not exist", "create it"]);
 }
 
+/// The error names the path and the permission that is missing.
 #[test]
-fn a_place_that_cannot_be_written_is_named() {
+fn unwritable_path_is_named() {
     // No user can create files here.
     let error = refusal(Path::new("/sys/tasks.db"));
     assert!(matches!(error, StoreError::Unavailable(_)));

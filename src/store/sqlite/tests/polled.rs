@@ -3,8 +3,9 @@
 use super::benches;
 use crate::tasks::task::Task;
 
+/// A repeated poll returns the current row, also after another process has written it.
 #[tokio::test]
-async fn what_is_polled_again_is_the_row_as_it_is_now() {
+async fn poll_cache_follows_other_writers() {
     let (here, there) = benches();
     let mut task = here.add(here.task()).await;
     let poll = async |task: &Task| {

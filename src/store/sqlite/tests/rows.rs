@@ -189,8 +189,9 @@ fn check(bench: &Bench, before: Task, after: &Task, output: &Output) -> Result<(
     Ok(())
 }
 
+/// Any task is read back as it was inserted and as it was updated.
 #[test]
-fn a_task_reads_back_as_it_was_written() {
+fn task_round_trips_through_store() {
     let bench = bench(Mode::Inline);
     let any_task = || tasks(bench.task());
     proptest!(|(before in any_task(), after in any_task(), output in output())| {
@@ -203,8 +204,9 @@ fn a_task_reads_back_as_it_was_written() {
     });
 }
 
+/// Durations with nanoseconds, the largest duration and JSON ids are read back unchanged.
 #[test]
-fn spans_and_ids_read_back_as_they_were_written() {
+fn extreme_values_round_trip_through_store() {
     let bench = bench(Mode::Inline);
     let mut task = bench.task();
     task.terms.ttl = Duration::from_nanos(1_000_000_001);

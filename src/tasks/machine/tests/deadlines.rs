@@ -293,7 +293,7 @@ fn fruitless_search_ends_after_settle_window() {
 
 /// The client gets "uncertain", and the cancellation stays pending.
 #[test]
-fn search_of_unreachable_engine_ends_as_uncertain() {
+fn unreachable_search_ends_as_uncertain() {
     let task = search(cancelled_during_start(), START, START + 60 * MINUTE, unavailable);
     assert_eq!(task.outcome(), Some(Outcome::Broken));
     let message = task.message.as_deref().unwrap();

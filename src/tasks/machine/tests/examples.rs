@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn whatever_is_left_alone_comes_to_an_end() {
+fn abandoned_task_always_ends() {
     // No person answers, and the engine never does. The deadlines alone bring every row to a state
     // without pending work.
     for confirm in [false, true] {
@@ -30,8 +30,9 @@ fn whatever_is_left_alone_comes_to_an_end() {
     }
 }
 
+/// A start that is found after its task was cancelled is cancelled in the engine.
 #[test]
-fn a_cancelled_start_that_turns_up_later_is_cancelled_in_the_engine() {
+fn late_cancelled_start_is_cancelled() {
     let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
     let task = next(&task, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
     assert_eq!(task.outcome(), Some(Outcome::Cancelled));
@@ -90,8 +91,9 @@ fn cancel_of_new_job_is_repeated() {
     assert_eq!(taken_after(Duration::from_secs(60)), ASK_AGAIN);
 }
 
+/// The task fails after `start_within`, and its message has the cause of the outage.
 #[test]
-fn an_outage_before_the_start_is_told_and_ends_after_start_within() {
+fn outage_before_start_respects_start_within() {
     let failure =
         Failure { kind: ErrorKind::Unavailable, message: "connection refused".to_owned(), is_final: false };
     let mut task = row(false, OnExpiry::Cancel);
@@ -120,8 +122,9 @@ fn an_outage_before_the_start_is_told_and_ends_after_start_within() {
     assert!(now.since(START) >= task.terms.start_within && now.since(START) < task.terms.start_within * 2);
 }
 
+/// A message that was delivered to its end is not extended, and an answer ends it.
 #[test]
-fn a_message_that_is_over_is_not_prolonged_and_an_answer_ends_it() {
+fn expired_delivery_is_not_extended() {
     let until = START + Duration::from_secs(30);
     let out = Event::Delivering { key: "q1".to_owned(), n: 1, until };
     let asked = next(&row(true, OnExpiry::Cancel), out.clone(), START).task;
@@ -143,8 +146,9 @@ fn a_message_that_is_over_is_not_prolonged_and_an_answer_ends_it() {
     assert!(cancelled.questions[0].is_out(START));
 }
 
+/// Reported progress may decrease; the furthest value does not.
 #[test]
-fn progress_that_steps_back_does_not_step_back_in_what_was_reached() {
+fn furthest_progress_never_decreases() {
     let mut task = row(false, OnExpiry::Cancel);
     task = next(&task, Event::Intended, START).task;
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
@@ -157,8 +161,9 @@ fn progress_that_steps_back_does_not_step_back_in_what_was_reached() {
     assert_eq!(task.furthest, Some(7.0));
 }
 
+/// A start reply after a poll is only used if the job has ended.
 #[test]
-fn the_reply_to_a_start_that_comes_after_looks_tells_only_of_an_end() {
+fn late_start_reply_only_ends_task() {
     let mut task = row(false, OnExpiry::Cancel);
     task = next(&task, Event::Intended, START).task;
     let started = |first| Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first };
@@ -171,8 +176,9 @@ fn the_reply_to_a_start_that_comes_after_looks_tells_only_of_an_end() {
     assert_eq!(next(&task, over, START).task.outcome(), Some(Outcome::Succeeded));
 }
 
+/// A declined question fails or cancels the task, or goes to the job, as the tool configures.
 #[test]
-fn a_refusal_means_what_the_tool_said() {
+fn refused_answer_follows_tool_rule() {
     let seen = Observation {
         questions: vec![question("go"), question("on")],
         ..Observation::new(JobState::Running)
@@ -214,8 +220,9 @@ fn a_refusal_means_what_the_tool_said() {
     }
 }
 
+/// A question that MCP does not allow fails the task with a reason, and is never sent.
 #[test]
-fn a_question_that_nobody_could_answer_ends_the_task_and_says_why() {
+fn unanswerable_question_fails_task() {
     let secret = json!({"type": "object", "properties": {"password": {"type": "string"}}});
     let mut seen = Observation::new(JobState::Running);
     seen.questions = vec![question("go"), Question::form("login", "Log in", secret)];
@@ -237,8 +244,9 @@ fn a_question_that_nobody_could_answer_ends_the_task_and_says_why() {
     sound(&task);
 }
 
+/// The retry interval of an answer stays short, however often the engine fails to take it.
 #[test]
-fn an_answer_is_offered_again_soon_however_often_the_engine_could_not_take_it() {
+fn failed_answer_is_retried_soon() {
     let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(asks) };
     let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
@@ -256,8 +264,9 @@ fn an_answer_is_offered_again_soon_however_often_the_engine_could_not_take_it() 
     }
 }
 
+/// If the engine refuses an answer of one caller, others may still answer, a bounded number of times.
 #[test]
-fn an_answer_that_the_engine_does_not_take_from_its_giver_leaves_the_question_to_others() {
+fn refused_answerer_leaves_question_open() {
     let asks = Observation { questions: vec![question("go")], ..Observation::new(JobState::Running) };
     let started =
         Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: Some(asks.clone()) };
@@ -287,8 +296,9 @@ fn an_answer_that_the_engine_does_not_take_from_its_giver_leaves_the_question_to
     sound(&task);
 }
 
+/// Log bytes are stored only while a client follows the log.
 #[test]
-fn a_log_that_grows_is_no_news_unless_somebody_follows_it() {
+fn log_growth_matters_only_when_followed() {
     let printed = |bytes| Observation { log_bytes: Some(bytes), ..Observation::new(JobState::Running) };
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
@@ -306,8 +316,9 @@ fn a_log_that_grows_is_no_news_unless_somebody_follows_it() {
     assert_eq!(next(&task, poll(printed(8)), until).task.printed, None, "nobody asked again");
 }
 
+/// A watched row changes in nothing else, and an ended one not at all.
 #[test]
-fn who_watches_is_known_for_a_while_and_changes_nothing_that_a_client_sees() {
+fn watch_deadline_only_extends() {
     let started = Event::Started { handle: JobHandle::new("h"), group: GroupKey::new(""), first: None };
     let task = next(&next(&row(false, OnExpiry::Cancel), Event::Intended, START).task, started, START).task;
     let (soon, late) = (START + Duration::from_secs(60), START + Duration::from_secs(90));
@@ -318,8 +329,9 @@ fn who_watches_is_known_for_a_while_and_changes_nothing_that_a_client_sees() {
     assert_eq!(next(&over, Event::Watched { until: late + Duration::from_secs(9) }, late).task, over);
 }
 
+/// A manual retry is due at once, and the number of attempts continues.
 #[test]
-fn a_retry_is_due_at_once_and_attempts_are_counted_on() {
+fn retry_now_keeps_attempt_count() {
     let now = START + Duration::from_secs(1);
     let failure = || Failure { kind: ErrorKind::Unavailable, message: "away".to_owned(), is_final: false };
     let task = next(&row(false, OnExpiry::Cancel), Event::Intended, now).task;
@@ -345,8 +357,9 @@ fn a_retry_is_due_at_once_and_attempts_are_counted_on() {
     assert_eq!(todo(&task, now), Action::Cancel);
 }
 
+/// An answer or a cancel goes to the engine on behalf of the caller who sent it.
 #[test]
-fn whoever_answers_or_cancels_is_whom_the_engine_hears_it_from() {
+fn engine_command_carries_requesting_caller() {
     let whom = |name: &str| Some(OnBehalfOf::named(name));
     let asked = || {
         let task = next(&row(false, OnExpiry::Cancel), Event::Intended, START).task;
@@ -384,8 +397,9 @@ fn whoever_answers_or_cancels_is_whom_the_engine_hears_it_from() {
     assert_eq!(by(&cancelled(&task, whom("bob"))), None);
 }
 
+/// The message names the slots of tools, and not whose limit is reached.
 #[test]
-fn what_is_taken_up_is_told_without_saying_whose_it_is() {
+fn full_slot_message_hides_owner() {
     let owner = r#"["https://login.example","7f3"]"#;
     let told = |slots: &[String]| {
         let task = Task { slots: slots.to_vec(), refused_when_full: true, ..row(false, OnExpiry::Cancel) };

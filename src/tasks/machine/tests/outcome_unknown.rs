@@ -56,7 +56,7 @@ fn abandon_ends_every_unfinished_task() {
 
 /// A job whose polls crash the adapter is closed only after the engine has accepted a pending cancellation.
 #[test]
-fn crashed_look_keeps_owed_cancel() {
+fn crashed_poll_keeps_pending_cancel() {
     let crashed = |task: &Task| next(task, Event::LookCrashed { times: 5 }, START).task;
     let owing = crashed(&stopping());
     assert_eq!((owing.outcome(), todo(&owing, START)), (Some(Outcome::Cancelled), Action::Cancel));
@@ -66,7 +66,7 @@ fn crashed_look_keeps_owed_cancel() {
 
 /// An attempt that was taken back counts: no later attempt reuses its number.
 #[test]
-fn taken_back_attempt_keeps_its_number() {
+fn unsent_attempt_keeps_its_number() {
     let number = |task: &Task| match task.job {
         Job::Pending { attempts, .. } | Job::Starting { attempts, .. } => attempts,
         _ => panic!("{task:?}"),

@@ -1,5 +1,6 @@
-//! What every driven Rust client shares: the lines that `table/` sends, and what they ask of a client. The lines are
-//! those of `python/drive.py`. It decides nothing about what is right: that is said by `table/scenarios.py`.
+//! The shared part of all driven Rust clients: the lines that `table/` sends, and the operations that they
+//! need from a client. The lines are those of `python/drive.py`. It does not judge results:
+//! `table/scenarios.py` does.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -12,7 +13,7 @@ use tokio::process::Command;
 /// The arguments of a tool.
 pub type Arguments = Map<String, Value>;
 
-/// How the client is to connect: a URL or a server's command, and which generation it speaks.
+/// How the client connects: a URL or a server's command, and the generation to use.
 pub struct Setup {
     pub url: Option<String>,
     pub command: Vec<String>,
@@ -21,7 +22,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The server over stdio, not yet started.
+    /// Returns the command of the stdio server, not yet started.
     pub fn server(&self) -> Command {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]);
@@ -29,7 +30,7 @@ impl Setup {
     }
 }
 
-/// The user: how it answers, what it was asked, and what it was told unasked.
+/// The user: how it answers, the questions it got, and the progress it got.
 #[derive(Clone, Default)]
 pub struct User {
     declines: bool,
@@ -38,15 +39,15 @@ pub struct User {
 }
 
 impl User {
-    /// What the user says to a question: its answers, or nothing if it declines.
+    /// Returns the user's answer to a question, or `None` if it declines.
     pub fn answer(&self, message: &str) -> Option<Value> {
         hold(&self.asked).push(message.to_owned());
-        // What needs no more than consent has an empty form.
+        // A pure consent has an empty form.
         let content = if message.contains("name") { json!({"name": "Ada"}) } else { json!({}) };
         (!self.declines).then_some(content)
     }
 
-    /// A call has come so far.
+    /// Records the progress of a call.
     pub fn came_to(&self, step: f64) {
         hold(&self.steps).push(step);
     }
@@ -61,27 +62,27 @@ pub trait Driven {
     async fn open(&mut self, user: User) -> Result<()>;
     async fn close(&mut self) -> Result<()>;
     async fn tools(&self) -> Result<Vec<String>>;
-    /// Calls a tool plainly: the tool's result, as on the wire.
+    /// Calls a tool without a task. Returns the tool's result, as on the wire.
     async fn call(&self, tool: String, arguments: Arguments) -> Result<Value>;
-    /// Calls a tool that must become a task: the task, as on the wire.
+    /// Calls a tool that must become a task. Returns the task, as on the wire.
     async fn start(&self, tool: String, arguments: Arguments) -> Result<Value>;
-    /// Looks at a task once: the task, as on the wire.
+    /// Polls a task once. Returns the task, as on the wire.
     async fn look(&self, task: &str) -> Result<Value>;
-    /// Waits for the task to end, and answers what it asks: the task, as on the wire.
+    /// Waits for the task to end, and answers its questions. Returns the task, as on the wire.
     async fn poll(&self, task: &str) -> Result<Value>;
-    /// The result of a task, as on the wire.
+    /// Returns the result of a task, as on the wire.
     async fn result(&self, task: &str) -> Result<Value>;
     async fn cancel(&self, task: &str) -> Result<()>;
     async fn resources(&self) -> Result<Vec<String>>;
-    /// Reads a resource: the answer, as on the wire.
+    /// Reads a resource. Returns the response, as on the wire.
     async fn read(&self, uri: &str) -> Result<Value>;
-    /// Gets a prompt: the answer, as on the wire.
+    /// Gets a prompt. Returns the response, as on the wire.
     async fn prompt(&self, name: &str, arguments: Arguments) -> Result<Value>;
-    /// Completes the argument of a prompt: the answer, as on the wire.
+    /// Completes the argument of a prompt. Returns the response, as on the wire.
     async fn complete(&self, prompt: &str, argument: &str, value: &str) -> Result<Value>;
 }
 
-/// Does what each line says until there are no more.
+/// Executes each input line until there are no more.
 pub async fn serve<D: Driven>(library: &str, mut client: D) -> Result<()> {
     let mut user = User::default();
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
@@ -136,12 +137,12 @@ async fn handle<D: Driven>(client: &mut D, user: &User, line: &Value) -> Result<
     })
 }
 
-/// Where a task stands, in the words of the table.
+/// Returns the state of a task in the terms of the table.
 fn standing(task: &Value) -> Value {
     json!({"status": task["status"], "message": task["statusMessage"]})
 }
 
-/// A tool result in the words of the table.
+/// Returns a tool result in the terms of the table.
 fn outcome(result: &Value) -> Value {
     let blocks = result["content"].as_array().map_or(&[][..], Vec::as_slice);
     let text: String = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
@@ -152,7 +153,7 @@ fn outcome(result: &Value) -> Value {
     })
 }
 
-/// Whether the task is one that has ended.
+/// Reports whether the task has ended.
 pub fn has_ended(task: &Value) -> bool {
     ["completed", "failed", "cancelled"].iter().any(|status| task["status"] == *status)
 }
@@ -163,10 +164,10 @@ async fn say(line: Value) -> Result<()> {
     Ok(out.flush().await?)
 }
 
-/// How the command line says to connect.
+/// Parses the command line.
 pub fn setup() -> Setup {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
-    // Everything behind --stdio belongs to the server's command, also what looks like an option.
+    // Everything after `--stdio` belongs to the server's command, even if it looks like an option.
     let command = match args.iter().position(|arg| arg == "--stdio") {
         Some(at) => args.split_off(at).split_off(1),
         None => Vec::new(),

@@ -1,5 +1,5 @@
-//! The Rust MCP SDK, driven: `taskbridge-e2e rmcp2|rmcp3 [--modern] [--no-tasks] (--url URL | --stdio COMMAND...)`. See
-//! `drive.rs` for what it reads and answers.
+//! A driver of the Rust MCP SDK: `taskbridge-e2e rmcp2|rmcp3 [--modern] [--no-tasks] (--url URL | --stdio
+//! COMMAND...)`. `drive.rs` documents its input and output.
 
 mod drive;
 mod rmcp2;
@@ -17,7 +17,7 @@ async fn main() -> Result<()> {
     }
 }
 
-/// The library and its version, as `Cargo.toml` pins it.
+/// Returns the library and its version, as `Cargo.toml` pins it.
 fn version(name: &str) -> Result<String> {
     let line = include_str!("../Cargo.toml").lines().find(|line| line.starts_with(name));
     let version = line.and_then(|line| line.split('"').find_map(|word| word.strip_prefix('=')));

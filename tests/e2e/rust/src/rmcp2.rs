@@ -1,4 +1,5 @@
-//! Drives crates.io `rmcp` 2.x. It has the requests of 2025-11-25's tasks, and no loop that drives them. See `drive.rs`.
+//! Drives crates.io `rmcp` 2.x. It has the requests of 2025-11-25's tasks, but no loop that drives them. See
+//! `drive.rs`.
 
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl Rmcp2 {
         self.session.as_ref().context("not connected")
     }
 
-    /// Sends one request; what comes back is as on the wire.
+    /// Sends one request, and returns the response as on the wire.
     async fn send(&self, request: ClientRequest) -> Result<Value> {
         Ok(serde_json::to_value(self.session()?.send_request(request).await?)?)
     }

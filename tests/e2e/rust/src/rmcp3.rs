@@ -1,4 +1,5 @@
-//! Drives crates.io `rmcp` 3.x. It has the requests of 2026-07-28's tasks, and no loop that drives them. See `drive.rs`.
+//! Drives crates.io `rmcp` 3.x. It has the requests of 2026-07-28's tasks, but no loop that drives them. See
+//! `drive.rs`.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use serde_json::Value;
 
 use crate::drive::{Arguments, Driven, Setup, User, has_ended};
 
-/// The user behind the library's handler, and what the client declares.
+/// The user behind the library's handler, and the client's capabilities.
 #[derive(Clone)]
 struct Handler {
     user: User,
@@ -64,7 +65,7 @@ impl Handler {
         }
     }
 
-    /// Answers to what a call or a task asks.
+    /// Answers the questions of a call or a task.
     fn answers(&self, asked: &InputRequests) -> Result<InputResponses> {
         let answer = |request: &InputRequest| match request {
             InputRequest::Elicitation(request) => match &request.params {
@@ -94,7 +95,8 @@ impl Rmcp3 {
         self.session.as_ref().context("not connected")
     }
 
-    /// Calls a tool, and answers what is asked before it starts. The library's own loop for this takes no task.
+    /// Calls a tool, and answers the questions before its start. The library's own loop for this does not
+    /// support tasks.
     async fn answered(&self, mut params: CallToolRequestParams) -> Result<CallToolResponse> {
         let session = self.session()?;
         loop {

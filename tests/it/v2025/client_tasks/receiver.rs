@@ -1,5 +1,5 @@
-//! [`Receiver`]: a client that makes tasks of what it is asked, played by hand, and what such a client says. What it says is
-//! held against the schema.
+//! [`Receiver`]: a client that creates tasks for requests of the server, played by hand, and the messages of
+//! such a client. They are checked against the schema.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::v2025::bench::{Client, Server, Stream};
 
 pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// What a client declares that makes tasks of all that it can.
+/// Returns the capabilities of a client that can create tasks for all requests.
 pub(super) fn able() -> Value {
     json!({
         "elicitation": {"form": {}, "url": {}},
@@ -41,11 +41,11 @@ pub(super) fn sampling() -> Ask {
     Ask::Sampling(request.as_object().unwrap().clone())
 }
 
-/// How often a client wants to be asked that expects to be, and one that does not.
+/// Poll intervals of client tasks in milliseconds: for a task that expects polls, and for one that does not.
 pub(super) const OFTEN: u64 = 500;
 pub(super) const SELDOM: u64 = 3_600_000;
 
-/// A task of the client's.
+/// Returns a client task.
 pub(super) fn task(id: &str, status: &str) -> Value {
     let unfinished = ["working", "input_required"].contains(&status);
     polled(id, status, if unfinished { OFTEN } else { SELDOM })
@@ -66,7 +66,7 @@ pub(super) fn made(task: Value) -> Value {
     made
 }
 
-/// Panics unless the client is asked this about that task of its own, and nothing beside.
+/// Panics unless the request is this method with only the id of that client task.
 #[track_caller]
 pub(super) fn is_about(request: &Value, method: &str, id: &str) {
     assert_eq!(
@@ -80,7 +80,7 @@ pub(super) fn is_about(request: &Value, method: &str, id: &str) {
 pub(super) struct Receiver {
     pub(super) client: Client,
     pub(super) stream: Stream,
-    /// How its tasks stand, as far as it was asked.
+    /// The status of its tasks, as last returned to the server.
     told: HashMap<String, Value>,
 }
 
@@ -99,7 +99,7 @@ impl Receiver {
         Self { client, stream, told: HashMap::new() }
     }
 
-    /// The next request of the server's; notifications are passed over.
+    /// Returns the next request of the server, and skips notifications.
     pub(super) async fn request(&mut self) -> Value {
         loop {
             let message = self.stream.message().await;
@@ -109,12 +109,13 @@ impl Receiver {
         }
     }
 
-    /// The next request: a question, which is answered with a task of this name. It is about to be looked at.
+    /// Waits for the next request, a question, and answers it with a task of this id that expects to be
+    /// polled soon.
     pub(super) async fn hold(&mut self, id: &str) -> Value {
         self.hold_as(task(id, "working")).await
     }
 
-    /// The same with this task.
+    /// Waits for the next question and answers it with this task.
     pub(super) async fn hold_as(&mut self, task: Value) -> Value {
         let question = loop {
             let request = self.request().await;
@@ -131,7 +132,7 @@ impl Receiver {
         assert_eq!(self.client.reply(request, result).await, 202);
     }
 
-    /// The next request, which must be this one about that task, and its answer.
+    /// Waits for the next request, which must be this method for that task, and answers it.
     pub(super) async fn say(&mut self, method: &str, id: &str, result: Value) {
         let request = self.asked(method, id).await;
         if method == "tasks/get" {
@@ -140,7 +141,7 @@ impl Receiver {
         self.reply(&request, result).await;
     }
 
-    /// The next request, which must be this one about that task.
+    /// Returns the next request, which must be this method for that task.
     pub(super) async fn asked(&mut self, method: &str, id: &str) -> Value {
         loop {
             let request = self.request().await;
@@ -151,7 +152,8 @@ impl Receiver {
         }
     }
 
-    /// On a slow machine it is asked again before its answer has arrived, and answers the same.
+    /// Answers a repeated `tasks/get` with the previous status; returns false for any other request. On a
+    /// slow machine the server polls again before an answer has arrived.
     pub(super) async fn told_before(&self, request: &Value) -> bool {
         let id = request["params"]["taskId"].as_str().unwrap_or_default();
         match self.told.get(id).filter(|_| request["method"] == "tasks/get") {
@@ -161,7 +163,7 @@ impl Receiver {
         true
     }
 
-    /// Panics if the server asks anything new before this task of its own has ended.
+    /// Panics if the server asks anything new before this task of the server has ended.
     pub(super) async fn asks_nothing_before_the_end_of(&mut self, id: &str) {
         loop {
             let message = self.stream.message().await;

@@ -206,16 +206,18 @@ mod tests {
 
     use super::*;
 
+    /// A small response is parsed on the thread of the caller.
     #[tokio::test]
-    async fn a_large_answer_holds_nobody_up_as_it_is_read() {
+    async fn large_response_is_parsed_off_thread() {
         let here = std::thread::current().id();
         let at = async |size| beside(size, || std::thread::current().id()).await.unwrap();
         assert_eq!(at(LARGE - 1).await, here, "a small one is not worth it");
         assert_ne!(at(LARGE).await, here);
     }
 
+    /// Of the API versions that slurmrestd describes, the newest with job submission is used.
     #[test]
-    fn the_newest_api_that_submits_is_spoken() {
+    fn newest_submitting_api_is_used() {
         let described = json!({"paths": {
             "/slurm/v0.0.36/job/submit": {}, "/slurm/v0.0.38/job/submit": {}, "/slurm/v0.0.40/jobs/": {}, "/openapi": {},
             "/slurmdb/v0.0.41/jobs": {}, "/slurm/v0.1/job/submit": {},

@@ -249,8 +249,9 @@ mod tests {
         }
     }
 
+    /// Options become fields of the submission, and the fields that this server sets win.
     #[test]
-    fn options_are_fields_and_what_is_ours_wins() {
+    fn rest_submission_overrides_caller_options() {
         let asked = [
             ("time", "1-00:30:00"),
             ("mem", "1G"),
@@ -277,7 +278,7 @@ mod tests {
     /// The fields come from `JOB_DESC_MSG` in Slurm's source. The values are those that sbatch of the same
     /// version writes.
     #[test]
-    fn resources_are_said_in_the_fields_of_each_version() {
+    fn resources_fit_each_api_version() {
         let asked = [
             ("gpus", "a100:2"),
             ("gpus-per-node", "1"),
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_is_refused() {
+    fn inexpressible_option_is_refused() {
         for (name, value) in
             [("uid", "0"), ("cpus-per-task", "many"), ("time", "soon"), ("mem", "much"), ("nodes", "a-b")]
         {

@@ -202,8 +202,9 @@ mod tests {
 
     use super::*;
 
+    /// A job in the shape of Slurm 22.05 and of later versions is read as the same row.
     #[test]
-    fn shapes_of_a_22_05_and_of_later_versions_are_read_alike() {
+    fn old_and_new_rest_shapes_agree() {
         let old = json!({
             "job_id": 7, "array_job_id": 5, "array_task_id": 2, "array_task_string": "", "job_state": "FAILED",
             "state_reason": "NonZeroExitCode", "exit_code": 768, "submit_time": 100, "start_time": 110, "end_time": 120,
@@ -225,8 +226,9 @@ mod tests {
         assert_eq!(row(&new), Some(read));
     }
 
+    /// Flags such as COMPLETING override a state, and unexpected values are unknown.
     #[test]
-    fn flags_overrule_a_state_and_what_is_strange_is_not_concluded_from() {
+    fn unknown_rest_states_prove_nothing() {
         assert_eq!(state(&json!(["CANCELLED", "COMPLETING"])), State::Completing);
         assert_eq!(state(&json!(["RUNNING"])), State::Running);
         assert_eq!(state(&json!([])), State::Unknown);
@@ -241,8 +243,9 @@ mod tests {
         assert_eq!(unlimited.and_then(|row| row.limit), None);
     }
 
+    /// The REST accounting reports SUCCESS for a failed job, so its exit codes are not used.
     #[test]
-    fn exit_codes_of_the_accounting_are_not_believed() {
+    fn accounting_exit_codes_are_ignored() {
         let told = json!({
             "job_id": 3, "name": "tb-a", "state": {"current": "FAILED", "reason": "None"}, "array": {"job_id": 1, "task_id": 1},
             "exit_code": {"status": "SUCCESS", "return_code": 0}, "required": {"CPUs": 1, "memory": 10},
@@ -258,8 +261,9 @@ mod tests {
         assert_eq!(read.asked_memory.as_deref(), Some("10M"));
     }
 
+    /// Elements that never began are read from a bit mask or a range.
     #[test]
-    fn tasks_that_never_began_are_those_of_a_mask() {
+    fn pending_array_mask_is_parsed() {
         // Recorded from Slurm 22.05 for a cancelled array `2-9%2`.
         let told = |task: &str| {
             json!({

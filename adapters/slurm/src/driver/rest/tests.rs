@@ -91,8 +91,9 @@ fn runs() -> Value {
     json!({"job_id": 7, "name": "tb-a", "user_name": "lab", "job_state": ["RUNNING"], "submit_time": set(100), "start_time": set(110)})
 }
 
+/// A response without changes differs from one without jobs.
 #[tokio::test]
-async fn that_nothing_changed_is_not_read_as_no_jobs() {
+async fn unchanged_list_keeps_jobs() {
     let list = json!({"jobs": [runs()], "last_update": set(500), "last_backfill": set(490), "errors": [], "warnings": []});
     // From `op_handler_jobs`, and `DUMP_FUNC(JOB_INFO_MSG)` without data.
     let unchanged = json!({"jobs": [], "last_update": set(0), "errors": [], "warnings": [
@@ -111,8 +112,9 @@ async fn that_nothing_changed_is_not_read_as_no_jobs() {
     assert_eq!(recorded.lines(), asked.map(|path| format!("GET /slurm/v0.0.40/{path} HTTP/1.1")));
 }
 
+/// slurmrestd ignored a field of the submission, so the job is cancelled and the start is rejected.
 #[tokio::test]
-async fn a_job_of_which_a_part_was_left_out_is_taken_back() {
+async fn partially_accepted_job_is_cancelled() {
     // From `_foreach_parse_marray` and `op_handler_submit_job`.
     let taken = json!({"job_id": 7, "step_id": "batch", "job_submit_user_msg": "", "errors": [], "warnings": [
         {"description": "Job submission resulted in non-zero return code: Job is in held state, pending scheduler release", "source": "slurm_submit_batch_job()"},
@@ -130,8 +132,9 @@ async fn a_job_of_which_a_part_was_left_out_is_taken_back() {
     assert_eq!(recorded.lines(), asked.map(|line| format!("{line} HTTP/1.1")));
 }
 
+/// A job of another user is not adopted, whatever its name.
 #[tokio::test]
-async fn a_job_of_another_user_is_none_of_ours_whatever_its_name() {
+async fn foreign_job_is_ignored_by_name() {
     let mut other = runs();
     (other["job_id"], other["user_name"]) = (json!(6), json!("mallory"));
     let list = json!({"jobs": [other, runs()], "last_update": set(500), "errors": [], "warnings": []});
@@ -145,8 +148,9 @@ fn accounted(jobs: &[JobId]) -> (u16, Value) {
     (200, json!({"jobs": jobs.iter().map(job).collect::<Vec<_>>(), "errors": [], "warnings": []}))
 }
 
+/// A slurmrestd that uses only the last job of a query is queried per job until it proves otherwise.
 #[tokio::test]
-async fn the_accounting_is_asked_once_for_many_jobs() {
+async fn rest_accounting_queries_are_batched() {
     let numbers = |records: Vec<Record>| records.iter().map(|record| record.job).collect::<Vec<_>>();
     let (driver, recorded) = Recorded::driver(38, &[accounted(&[5])]).await;
     assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [5]);
@@ -163,8 +167,9 @@ async fn the_accounting_is_asked_once_for_many_jobs() {
     assert_eq!(recorded.lines(), asked.map(|path| format!("GET /slurmdb/v0.0.40/{path} HTTP/1.1")));
 }
 
+/// The submission has the umask and the variables of its user.
 #[tokio::test]
-async fn jobs_of_another_user_begin_with_the_umask_that_they_are_given() {
+async fn rest_submission_sets_user_umask() {
     let taken = json!({"job_id": 7, "errors": [], "warnings": []});
     let path = "/slurm/v0.0.40/job/submit/";
     let recorded = Recorded::of(&[(200, json!({"paths": {path: {}}})), (200, taken)]).await;
@@ -177,8 +182,9 @@ async fn jobs_of_another_user_begin_with_the_umask_that_they_are_given() {
     }
 }
 
+/// After a gateway's 502 to 504, a submission is uncertain and a poll is unavailable.
 #[tokio::test]
-async fn what_a_gateway_says_in_its_place_is_no_word_of_slurm() {
+async fn gateway_error_is_not_slurm_error() {
     let busy = || json!({"errors": [{"error": "upstream is busy", "error_number": 9001}]});
     for status in 502..=504 {
         let (driver, _recorded) = Recorded::driver(38, &[(status, busy()), (status, busy())]).await;
