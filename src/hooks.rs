@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use crate::auth::Peer;
 use crate::mcp::Bridge;
-use crate::mcp::http::Unproven;
-use crate::tasks::ledger::{Look, Nudge};
+use crate::mcp::http::UnauthenticatedBudget;
+use crate::tasks::task_writer::{PollRequest, ReconcilerSignals};
 
 /// Maximum size of a body, in bytes.
 const MAX_BODY: usize = 1024 * 1024;
@@ -34,13 +34,13 @@ const REMEMBERED: usize = 1024;
 #[derive(Clone)]
 pub struct Hooks {
     bridge: Arc<Bridge>,
-    nudge: Arc<Nudge>,
-    coming: Unproven,
-    taken: Arc<Mutex<HashMap<String, Taken>>>,
+    nudge: Arc<ReconcilerSignals>,
+    coming: UnauthenticatedBudget,
+    taken: Arc<Mutex<HashMap<String, RecentDeliveries>>>,
 }
 
 /// The recent deliveries of one backend.
-struct Taken {
+struct RecentDeliveries {
     /// Deliveries that the rate limit still allows at `counted_at`.
     room: u32,
     counted_at: Instant,
@@ -49,8 +49,8 @@ struct Taken {
 
 impl Hooks {
     /// Accepts deliveries for the backends of the bridge, and passes hints to the loops through `nudge`.
-    pub fn new(bridge: Arc<Bridge>, nudge: Arc<Nudge>) -> Self {
-        Self { bridge, nudge, coming: Unproven::default(), taken: Arc::default() }
+    pub fn new(bridge: Arc<Bridge>, nudge: Arc<ReconcilerSignals>) -> Self {
+        Self { bridge, nudge, coming: UnauthenticatedBudget::default(), taken: Arc::default() }
     }
 }
 
@@ -81,15 +81,16 @@ fn delivered(
         tracing::debug!(backend = name, "a delivery that nothing proves was turned away");
         return StatusCode::UNAUTHORIZED;
     };
-    if !hooks.taken.lock().entry(name.clone()).or_insert_with(Taken::none).has_room(Instant::now()) {
+    if !hooks.taken.lock().entry(name.clone()).or_insert_with(RecentDeliveries::none).has_room(Instant::now())
+    {
         return StatusCode::TOO_MANY_REQUESTS;
     }
-    let again = told
-        .id
-        .is_some_and(|id| !hooks.taken.lock().entry(name.clone()).or_insert_with(Taken::none).is_new(id));
+    let again = told.id.is_some_and(|id| {
+        !hooks.taken.lock().entry(name.clone()).or_insert_with(RecentDeliveries::none).is_new(id)
+    });
     if !again {
         for handle in told.jobs.into_iter().take(MAX_JOBS) {
-            hooks.nudge.looks.put(Look::Told(name.clone(), handle));
+            hooks.nudge.looks.put(PollRequest::Told(name.clone(), handle));
         }
     }
     StatusCode::ACCEPTED
@@ -101,7 +102,7 @@ fn read(backend: &dyn Backend, headers: &HeaderMap, body: &[u8]) -> Option<Told>
     backend.hooks()?.read(&Delivery { headers: &headers, body })
 }
 
-impl Taken {
+impl RecentDeliveries {
     fn none() -> Self {
         Self { room: BURST, counted_at: Instant::now(), ids: VecDeque::new() }
     }
@@ -139,8 +140,9 @@ mod tests {
     /// A burst of requests is accepted, and after it one per `ROOM_EVERY`.
     #[tokio::test(start_paused = true)]
     async fn hook_rate_allows_burst_then_drip() {
-        let mut taken = Taken::none();
-        let many = |taken: &mut Taken| (0..1000).filter(|_| taken.has_room(Instant::now())).count();
+        let mut taken = RecentDeliveries::none();
+        let many =
+            |taken: &mut RecentDeliveries| (0..1000).filter(|_| taken.has_room(Instant::now())).count();
         assert_eq!(many(&mut taken), BURST as usize);
         tokio::time::advance(ROOM_EVERY * 3).await;
         assert_eq!(many(&mut taken), 3);
@@ -151,7 +153,7 @@ mod tests {
     /// A repeated id is a duplicate until `REMEMBERED` newer ids push it out.
     #[tokio::test]
     async fn hook_id_is_remembered_for_duplicates() {
-        let mut taken = Taken::none();
+        let mut taken = RecentDeliveries::none();
         assert!(taken.is_new("a".to_owned()) && !taken.is_new("a".to_owned()));
         for n in 0..REMEMBERED {
             assert!(taken.is_new(n.to_string()));

@@ -13,19 +13,19 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::config::Page;
-use crate::mcp::origin::Doors;
+use crate::mcp::origin::OriginPolicy;
 use crate::metrics::{CONTENT_TYPE, Scraper};
 
 /// The state of the metrics endpoint.
 struct Open {
     scraper: Scraper,
-    doors: Doors,
+    doors: OriginPolicy,
     token: Option<[u8; 32]>,
 }
 
 /// Returns the route `/metrics`, for a server whose listener is `bound` to this address.
 pub fn routes(scraper: Scraper, bound: IpAddr, page: &Page) -> Router {
-    let doors = Doors::new(bound, [], []).expect("there is no origin that could be none");
+    let doors = OriginPolicy::new(bound, [], []).expect("there is no origin that could be none");
     let open = Open { scraper, doors, token: page.token };
     Router::new().route("/metrics", get(read)).with_state(Arc::new(open))
 }

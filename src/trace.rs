@@ -15,7 +15,7 @@ pub const TARGET: &str = "spans";
 
 /// The context of a span, as other systems reference it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TraceContext {
     /// The trace id.
     pub trace: [u8; 16],
     /// The span id.
@@ -25,14 +25,14 @@ pub struct Place {
 }
 
 /// Formats it as `traceparent`.
-impl fmt::Display for Place {
+impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
         write!(f, "00-{}-{}-{:02x}", hex(&self.trace), hex(&self.span), u8::from(self.sampled))
     }
 }
 
-impl Place {
+impl TraceContext {
     /// Parses a `traceparent`.
     pub fn parse(parent: &str) -> Option<Self> {
         let parent = Trace::new(parent, None)?.parent;
@@ -50,16 +50,16 @@ impl Place {
 }
 
 /// Returns the context of the current span.
-pub fn here() -> Option<Place> {
+pub fn here() -> Option<TraceContext> {
     of(&Span::current())
 }
 
 /// Returns the context of a span.
-pub fn of(span: &Span) -> Option<Place> {
+pub fn of(span: &Span) -> Option<TraceContext> {
     let place = span.with_subscriber(|(id, dispatch)| {
         let spans = dispatch.downcast_ref::<Registry>()?;
         let span = spans.span(id)?;
-        span.extensions().get::<Place>().copied()
+        span.extensions().get::<TraceContext>().copied()
     });
     place.flatten()
 }
@@ -80,11 +80,11 @@ mod tests {
     #[test]
     fn trace_parent_round_trips() {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
-        let place = Place::parse(parent).unwrap();
+        let place = TraceContext::parse(parent).unwrap();
         assert_eq!((place.to_string().as_str(), place.sampled), (parent, true));
         assert_eq!(place.trace_id(), "0af7651916cd43dd8448eb211c80319c");
-        assert!(!Place::parse(&parent.replace("-01", "-02")).unwrap().sampled);
-        assert_eq!(Place::parse("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"), None);
+        assert!(!TraceContext::parse(&parent.replace("-01", "-02")).unwrap().sampled);
+        assert_eq!(TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"), None);
         assert_eq!(carry(None), None, "without spans a trace is as it came");
     }
 }

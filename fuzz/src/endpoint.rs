@@ -16,26 +16,26 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{StreamExt as _, poll};
 use serde_json::{Value, json};
-use taskbridge::audit::{Auditor, Means};
+use taskbridge::audit::{AuditDependencies, Auditor};
 use taskbridge::auth::{ApiKeys, Authenticator, Identity, Key};
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, Entropy};
 use taskbridge::current::Current;
-use taskbridge::mcp::http::{self, ConnectionLimits, Entrance, Proxies, Rules};
-use taskbridge::mcp::initializing::Initializing;
+use taskbridge::mcp::http::{self, AccessControl, AccessRules, ConnectionLimits, Proxies};
 use taskbridge::mcp::offers::Offers;
-use taskbridge::mcp::origin::Doors;
-use taskbridge::mcp::speakers::Speakers;
+use taskbridge::mcp::origin::OriginPolicy;
+use taskbridge::mcp::stream_election::StreamElection;
+use taskbridge::mcp::uninitialized_sessions::UninitializedSessions;
 use taskbridge::mcp::{Bridge, CompanionTools, Settings};
 use taskbridge::seal::Seal;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
-use taskbridge::tasks::history::Scribe;
-use taskbridge::tasks::ledger::{Ledger, Nudge};
-use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::history::HistoryRecorder;
+use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::Engines;
 use taskbridge::tasks::service::{Outbox, Service};
 use taskbridge::tasks::store::{Holder, Store};
-use taskbridge::tasks::watch::Watch;
+use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
+use taskbridge::tasks::watch::ChangeNotifier;
 use taskbridge::{adapters, config};
 use taskbridge_sdk::Timestamp;
 use tempfile::TempDir;
@@ -174,8 +174,8 @@ impl Endpoint {
         let bridge = Arc::new(bridge(dir.path(), &seal, &entropy));
         let auth = Authenticator::ApiKeys(ApiKeys::new([Key::new(KEY.1, Identity::named("ann"))]).unwrap());
         let origins = ["https://app.example".to_owned()];
-        let doors = Doors::new(IpAddr::V4(Ipv4Addr::LOCALHOST), origins, []).unwrap();
-        let entrance = Arc::new(Entrance::new(Rules {
+        let doors = OriginPolicy::new(IpAddr::V4(Ipv4Addr::LOCALHOST), origins, []).unwrap();
+        let entrance = Arc::new(AccessControl::new(AccessRules {
             auth,
             doors,
             limits: ConnectionLimits::default(),
@@ -393,14 +393,14 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
     let catalog =
         Catalog::new(config.tools, config.limits, seal.clone()).with(config.resources, config.prompts);
     let catalog = Arc::new(Current::new(catalog));
-    let ledger = Ledger {
+    let ledger = TaskWriter {
         store: Arc::clone(&store),
-        watch: Watch::default(),
+        watch: ChangeNotifier::default(),
         clock: Arc::clone(&clock),
         receivers: Arc::new(taskbridge::tasks::notices::Nobody),
         tools: Arc::clone(&catalog) as _,
-        nudge: Arc::new(Nudge::default()),
-        scribe: Scribe { replica: Holder("fuzz".to_owned()), keeps: true },
+        nudge: Arc::new(ReconcilerSignals::default()),
+        scribe: HistoryRecorder { replica: Holder("fuzz".to_owned()), keeps: true },
         meter: Arc::new(taskbridge::tasks::meter::Unmetered),
         audit: Arc::new(taskbridge::tasks::audit::InTheLog),
     };
@@ -409,7 +409,7 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         afterwards: mpsc::unbounded_channel().0,
         engines: Engines::default(),
     };
-    let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
+    let pace = PollIntervals { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
     let holder = Holder("fuzz".to_owned());
     // A call returns a handle at once, and lists have pages.
     let settings = Settings {
@@ -428,8 +428,12 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
     };
     let service = Service::new(ledger, Arc::clone(entropy), holder, Duration::from_secs(30), pace, outbox);
     let replica = "fuzz".to_owned();
-    let means =
-        Means { seal: seal.clone(), clock: Arc::clone(&clock), entropy: Arc::clone(entropy), replica };
+    let means = AuditDependencies {
+        seal: seal.clone(),
+        clock: Arc::clone(&clock),
+        entropy: Arc::clone(entropy),
+        replica,
+    };
     let audit = Arc::new(Auditor::off(means));
     Bridge {
         service,
@@ -439,9 +443,9 @@ fn bridge(dir: &Path, seal: &Seal, entropy: &Arc<dyn Entropy>) -> Bridge {
         store,
         clock,
         entropy: Arc::clone(entropy),
-        initializing: Initializing::default(),
-        speakers: Speakers::default(),
-        readings: taskbridge::mcp::Readings::default(),
+        initializing: UninitializedSessions::default(),
+        speakers: StreamElection::default(),
+        readings: taskbridge::mcp::ArtifactReadLimit::default(),
         metrics: Arc::default(),
         audit,
     }

@@ -12,7 +12,9 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use taskbridge::auth::oauth::{Algorithm, Claim, OAuth, Reading, Resource, Source, Trusted, Way};
+use taskbridge::auth::oauth::{
+    Algorithm, Claim, ClaimRules, IssuerNetwork, OAuth, Resource, Source, TrustedIssuer,
+};
 use taskbridge::auth::{ApiKeys, Authenticator, Peer, Presented, Principal};
 use taskbridge::clock::{Clock as _, System};
 use tokio::runtime::Runtime;
@@ -164,8 +166,8 @@ pub(crate) fn is_for_us(audience: &Value) {
     assert!(audience == AUDIENCE || listed, "{audience}");
 }
 
-pub(crate) fn reading() -> Reading {
-    Reading {
+pub(crate) fn reading() -> ClaimRules {
+    ClaimRules {
         issuer: ISSUER.to_owned(),
         audiences: vec![AUDIENCE.to_owned()],
         leeway: LEEWAY,
@@ -182,9 +184,9 @@ fn authenticator(keys: &str) -> Authenticator {
         issuer: ISSUER.to_owned(),
         url: ISSUER.parse().unwrap(),
         keys: Some(keys.parse().unwrap()),
-        way: Way::default(),
+        way: IssuerNetwork::default(),
     };
-    let trusted = Trusted {
+    let trusted = TrustedIssuer {
         source,
         algorithms: Algorithm::all(),
         require_at_jwt: false,

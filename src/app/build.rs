@@ -9,35 +9,35 @@ use std::time::Duration;
 use taskbridge_sdk::Registry;
 
 use super::connect::{Backends, Connector, connect, discovered, handles};
+use super::connection_retries::ConnectionRetries;
 use super::discovery::Discoveries;
-use super::offered::Offered;
-use super::reload::InForce;
-use super::waiting::Waiting;
+use super::offered::ClientFacingConfig;
+use super::reload::CurrentConfig;
 use super::{App, AppError, unconnected};
-use crate::audit::{Auditor, Means};
+use crate::audit::{AuditDependencies, Auditor};
 use crate::clock::{self, Clock, Entropy, Guarded, System};
 use crate::config::{Config, Database};
 use crate::current::Current;
-use crate::mcp::http::Entrance;
-use crate::mcp::initializing::Initializing;
+use crate::mcp::http::AccessControl;
 use crate::mcp::offers::Offers;
-use crate::mcp::speakers::Speakers;
-use crate::mcp::{Bridge, Readings};
+use crate::mcp::stream_election::StreamElection;
+use crate::mcp::uninitialized_sessions::UninitializedSessions;
+use crate::mcp::{ArtifactReadLimit, Bridge};
 use crate::metrics::{Accounts, Metrics, Scraper};
 use crate::notify::{Http, Notifier, Receivers};
 use crate::seal::Seal;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
-use crate::tasks::audit::Lines;
-use crate::tasks::history::Scribe;
-use crate::tasks::ledger::{Ledger, Nudge};
+use crate::tasks::audit::AuditLineStore;
+use crate::tasks::history::HistoryRecorder;
 use crate::tasks::meter::{Meter, Unmetered};
-use crate::tasks::pace::Pace;
+use crate::tasks::pace::PollIntervals;
 use crate::tasks::reconciler::{Reconciler, Settings};
 use crate::tasks::service::Service;
 use crate::tasks::store::{Holder, Store};
+use crate::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use crate::tasks::time::StoreTime;
-use crate::tasks::watch::Watch;
+use crate::tasks::watch::ChangeNotifier;
 
 /// Longest interval between polls of the store for changes without a hint.
 const TICK: Duration = Duration::from_secs(1);
@@ -76,26 +76,26 @@ impl App {
         if !failed.is_empty() && (strict || backends.is_empty()) {
             return Err(unconnected(&failed, strict));
         }
-        let mut waiting = Waiting::default();
+        let mut waiting = ConnectionRetries::default();
         waiting.turn_to(failed, &connector);
 
         let mut discoveries = Discoveries::default();
         discoveries.remember(&*store, &config.tool_rules).await;
-        discoveries.turn_to(discovered(&config.tool_rules, &backends)).await;
+        discoveries.set_backends(discovered(&config.tool_rules, &backends)).await;
         discoveries.save(&*store, &config.tool_rules).await;
         let (drain_for, stop_within) = (config.server.drain_for, config.server.stop_within);
         let (reconciling, notify) = (config.reconciler.clone(), config.notify.clone());
         let (history, audit) = (config.store.history, config.audit.clone());
-        let in_force = InForce::of(&config, backends, measures.cloned());
+        let in_force = CurrentConfig::of(&config, backends, measures.cloned());
         in_force.engines.set_unconnected(waiting.unconnected());
         let page = config.metrics.clone();
-        let Offered { own, settings, rules } = Offered::of(config, seal.clone())?;
+        let ClientFacingConfig { own, settings, rules } = ClientFacingConfig::of(config, seal.clone())?;
         let catalog = Arc::new(Current::new(discoveries.beside(&own, registry)));
         tracing::info!(
             replica = holder.0,
             "this process names itself so in leases and in the history of tasks"
         );
-        let means = Means {
+        let means = AuditDependencies {
             seal: seal.clone(),
             clock: Arc::new(Guarded(Arc::clone(&clock))),
             entropy: Arc::clone(&entropy),
@@ -109,14 +109,14 @@ impl App {
             failures: told.failures(),
         });
         let receivers = Receivers::new(notify);
-        let ledger = Ledger {
+        let ledger = TaskWriter {
             store: Arc::clone(&store),
-            watch: Watch::default(),
+            watch: ChangeNotifier::default(),
             clock: Arc::clone(&clock),
             tools: Arc::clone(&catalog) as _,
             receivers: Arc::new(receivers.clone()),
-            nudge: Arc::new(Nudge::default()),
-            scribe: Scribe { replica: holder.clone(), keeps: !history.is_zero() },
+            nudge: Arc::new(ReconcilerSignals::default()),
+            scribe: HistoryRecorder { replica: holder.clone(), keeps: !history.is_zero() },
             meter: counts
                 .map_or_else(|| Arc::new(Unmetered) as Arc<dyn Meter>, |metrics| Arc::clone(metrics) as _),
             audit: Arc::clone(&audit) as _,
@@ -126,7 +126,7 @@ impl App {
             (Scraper::new(Arc::clone(&metrics), store, clock, engines), page)
         });
         let (lease, nudge) = (reconciling.lease, Arc::clone(&ledger.nudge));
-        let pace = Pace { quickest: reconciling.quickest_look, slowest: reconciling.slowest_look };
+        let pace = PollIntervals { quickest: reconciling.quickest_look, slowest: reconciling.slowest_look };
         let loops = Settings { lease, tick: TICK, pace, max_acts: MAX_ACTS, history };
         let engines = in_force.engines.clone();
         let reconciler = Reconciler::new(ledger.clone(), engines, holder.clone(), loops).keeping(time);
@@ -140,14 +140,14 @@ impl App {
             store,
             clock,
             entropy,
-            initializing: Initializing::default(),
-            speakers: Speakers::default(),
-            readings: Readings::default(),
+            initializing: UninitializedSessions::default(),
+            speakers: StreamElection::default(),
+            readings: ArtifactReadLimit::default(),
             metrics,
             audit,
         };
         let reloading = Box::pin(std::future::pending());
-        let (bridge, entrance) = (Arc::new(bridge), Arc::new(Entrance::new(rules)));
+        let (bridge, entrance) = (Arc::new(bridge), Arc::new(AccessControl::new(rules)));
         Ok(Self {
             bridge,
             entrance,
@@ -178,7 +178,10 @@ fn replica(entropy: &dyn Entropy) -> Holder {
     Holder(format!("{node}.{}", data_encoding::BASE32_NOPAD.encode(&nonce).to_ascii_lowercase()))
 }
 
-async fn open_store(config: &Config, holder: &Holder) -> Result<(Arc<dyn Store>, Arc<dyn Lines>), AppError> {
+async fn open_store(
+    config: &Config,
+    holder: &Holder,
+) -> Result<(Arc<dyn Store>, Arc<dyn AuditLineStore>), AppError> {
     match &config.store.database {
         Database::Sqlite(path) => {
             make_folder(path.parent().unwrap_or(Path::new("/")))?;

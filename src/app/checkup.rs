@@ -11,7 +11,7 @@ use serde::Serialize;
 use taskbridge_sdk::{Backend, DiscoveredTool, Error, ErrorKind, Finding, Registry, ToolTarget, Verdict};
 
 use super::connect::{Connector, is_elsewhere};
-use crate::auth::oauth::{self, Trusted};
+use crate::auth::oauth::{self, TrustedIssuer};
 use crate::catalog::{Catalog, Definition};
 use crate::clock::{self, Clock as _, System};
 use crate::config::{self, Config, Database};
@@ -22,7 +22,7 @@ use crate::store::sqlite::{Mode, SqliteStore};
 use crate::store::survey::{Survey, Unfinished};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::Job;
-use crate::tasks::tools::Tools as _;
+use crate::tasks::tools::ToolCatalog as _;
 
 /// Timeout of one backend for its check-up or its discovery.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -37,7 +37,7 @@ const CLOCKS: Duration = Duration::from_secs(120);
 
 /// One check and the part that it belongs to.
 #[derive(Clone, Debug, Serialize)]
-pub struct Checked {
+pub struct CheckResult {
     /// "config", "store", "notify" or "backend NAME".
     pub of: String,
     /// The result of the check.
@@ -46,10 +46,10 @@ pub struct Checked {
 }
 
 /// Checks everything that a server with this config needs.
-pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> Vec<Checked> {
+pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> Vec<CheckResult> {
     let mut all = Vec::new();
     let mut add = |of: &str, found: Vec<Finding>| {
-        all.extend(found.into_iter().map(|finding| Checked { of: of.to_owned(), finding }));
+        all.extend(found.into_iter().map(|finding| CheckResult { of: of.to_owned(), finding }));
     };
     add("config", of_config(config));
     let (found, unfinished) = of_store(config).await;
@@ -78,8 +78,8 @@ pub async fn look_over(config: &Config, registry: &Registry, program: &Path) -> 
 }
 
 /// Checks whether this server could verify tokens of an issuer.
-async fn of_issuer(issuer: &Trusted) -> Vec<Finding> {
-    let look = match oauth::look(issuer.clone()).await {
+async fn of_issuer(issuer: &TrustedIssuer) -> Vec<Finding> {
+    let look = match oauth::check_issuer(issuer.clone()).await {
         Ok(look) => look,
         Err(why) => return vec![Finding::fault("way", why, "mend `ca_file` or `proxy` in [[auth.issuers]]")],
     };
@@ -101,7 +101,7 @@ async fn of_issuer(issuer: &Trusted) -> Vec<Finding> {
 }
 
 /// Why a backend offers no tools.
-pub enum NoOffer {
+pub enum DiscoveryFailure {
     /// The backend has no discovery, or none with this config.
     Unable(Error),
     /// The discovery failed.
@@ -111,19 +111,19 @@ pub enum NoOffer {
 /// Returns the tools that the discovery of a backend finds, sorted by name.
 ///
 /// # Errors
-/// See [`NoOffer`].
+/// See [`DiscoveryFailure`].
 pub async fn offers(
     config: &Config,
     registry: &Registry,
     program: &Path,
     name: &str,
     backend: &config::Backend,
-) -> Result<Vec<DiscoveredTool>, NoOffer> {
+) -> Result<Vec<DiscoveredTool>, DiscoveryFailure> {
     let connector = Connector::of(config, registry, program, None);
-    let connected = connector.connect(name, backend).await.map_err(NoOffer::Failed)?;
+    let connected = connector.connect(name, backend).await.map_err(DiscoveryFailure::Failed)?;
     let mut tools = asked(&*connected).await.map_err(|error| match error.kind() {
-        ErrorKind::Config => NoOffer::Unable(error),
-        _ => NoOffer::Failed(error),
+        ErrorKind::Config => DiscoveryFailure::Unable(error),
+        _ => DiscoveryFailure::Failed(error),
     })?;
     tools.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(tools)

@@ -1,5 +1,5 @@
 //! Connects the backends of a config. A connection whose settings are unchanged stays. A backend that cannot
-//! connect goes to [`super::waiting`]; a failure that no retry could fix is an error.
+//! connect goes to [`super::connection_retries`]; a failure that no retry could fix is an error.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,17 +19,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connected backend.
 #[derive(Clone)]
-pub(super) struct Connected {
+pub(super) struct ConnectedBackend {
     pub(super) backend: Arc<dyn Backend>,
     /// The settings of the connection.
     with: config::Backend,
 }
 
 /// Connected backends by name.
-pub(super) type Backends = BTreeMap<String, Connected>;
+pub(super) type Backends = BTreeMap<String, ConnectedBackend>;
 
 /// A backend whose connection attempt failed.
-pub(super) struct Failed {
+pub(super) struct FailedConnection {
     pub(super) name: String,
     pub(super) wanted: config::Backend,
     /// File and line.
@@ -139,7 +139,7 @@ impl Connector {
             Some(metrics) => metrics.backend(name, backend),
             None => backend,
         };
-        backends.insert(name.to_owned(), Connected { backend, with: wanted.clone() });
+        backends.insert(name.to_owned(), ConnectedBackend { backend, with: wanted.clone() });
         Ok(())
     }
 }
@@ -155,7 +155,7 @@ pub(super) async fn connect(
     config: &Config,
     connector: &Connector,
     known: &Backends,
-) -> Result<(Backends, Vec<Failed>), AppError> {
+) -> Result<(Backends, Vec<FailedConnection>), AppError> {
     let (mut backends, mut failed, mut wanted_now) = (known.clone(), Vec::new(), Vec::new());
     let here = config::locate::this_machine();
     for (name, wanted) in &config.backends {
@@ -168,7 +168,7 @@ pub(super) async fn connect(
             continue;
         }
         match known.get(name) {
-            Some(Connected { with, .. })
+            Some(ConnectedBackend { with, .. })
                 if with.kind == wanted.kind && with.fields == wanted.fields && with.host == wanted.host => {}
             Some(known) if known.with.kind != wanted.kind => {
                 return Err(AppError::Config(format!(
@@ -193,7 +193,7 @@ pub(super) async fn connect(
             Err(source) if source.kind() == ErrorKind::Config => {
                 return Err(AppError::Backend { place, name, source });
             }
-            Err(error) => failed.push(Failed { name, wanted: wanted.clone(), place, error }),
+            Err(error) => failed.push(FailedConnection { name, wanted: wanted.clone(), place, error }),
         }
     }
     Ok((backends, failed))

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::offered::Own;
+use super::offered::ConfiguredCatalog;
 use crate::catalog::Catalog;
 use crate::config::{Discover, ToolRules};
 use crate::tasks::store::Store;
@@ -49,7 +49,7 @@ type Tools = BTreeMap<String, DiscoveredTool>;
 
 /// A discovery result as the store keeps it.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredDiscovery {
     /// Kind of the backend. The result of another kind is ignored.
     kind: String,
     tools: Vec<DiscoveredTool>,
@@ -72,7 +72,7 @@ struct Source {
 
 impl Discoveries {
     /// Polls exactly these backends from now on. Known results of backends that stay are kept.
-    pub(super) async fn turn_to(&mut self, wanted: Vec<(String, Arc<dyn Backend>, Discover)>) {
+    pub(super) async fn set_backends(&mut self, wanted: Vec<(String, Arc<dyn Backend>, Discover)>) {
         let mut before = std::mem::take(&mut self.sources);
         for (name, backend, how) in wanted {
             let source = match before.remove(&name) {
@@ -100,7 +100,7 @@ impl Discoveries {
                 continue;
             }
             let kept = match store.fact(&fact(name)).await {
-                Ok(text) => text.and_then(|text| serde_json::from_str::<Kept>(&text).ok()),
+                Ok(text) => text.and_then(|text| serde_json::from_str::<StoredDiscovery>(&text).ok()),
                 Err(error) => {
                     tracing::warn!(%error, "what backend `{name}` offered last cannot be read");
                     None
@@ -117,7 +117,8 @@ impl Discoveries {
         for (name, source) in self.sources.iter_mut().filter(|(_, source)| source.unsaved) {
             source.unsaved = false;
             let Some(kind) = rules.kind(name) else { continue };
-            let kept = Kept { kind: kind.to_owned(), tools: source.tools.values().cloned().collect() };
+            let kept =
+                StoredDiscovery { kind: kind.to_owned(), tools: source.tools.values().cloned().collect() };
             // A result that is too large is not kept; each server discovers it again.
             let Some(text) = serde_json::to_string(&kept).ok().filter(|text| text.len() <= MOST_KEPT) else {
                 continue;
@@ -135,8 +136,8 @@ impl Discoveries {
 
     /// Builds a catalog of the tools of the config and those of backends. If a name occurs twice, the
     /// config's tool wins over a backend's, and the first backend by name wins over another.
-    pub(super) fn beside(&mut self, own: &Own, registry: &Registry) -> Catalog {
-        let Own { catalog, tool_rules: rules } = own;
+    pub(super) fn beside(&mut self, own: &ConfiguredCatalog, registry: &Registry) -> Catalog {
+        let ConfiguredCatalog { catalog, tool_rules: rules } = own;
         let (mut definitions, mut limits) = (Vec::new(), BTreeMap::new());
         let (mut taken, mut problems) = (BTreeMap::new(), BTreeSet::new());
         let asked = self.sources.iter().map(|(name, source)| (name, &source.tools));
@@ -308,7 +309,7 @@ mod tests {
         engine.offer(vec![tool("a")]);
         engine.set_outage(true);
         let (mut all, begin) = (Discoveries::default(), Instant::now());
-        all.turn_to(vec![("sim".to_owned(), engine.backend(), how(3600))]).await;
+        all.set_backends(vec![("sim".to_owned(), engine.backend(), how(3600))]).await;
         assert!(begin.elapsed() < SOON, "nobody waits for one that has refused");
         let mut asked = Vec::new();
         for _ in 0..4 {
@@ -339,7 +340,7 @@ mod tests {
         engine.offer(vec![tool("a")]);
         engine.inject(Operation::Discover, Fault::Slow(Duration::from_secs(60)));
         let (mut all, begin) = (Discoveries::default(), Instant::now());
-        all.turn_to(vec![("sim".to_owned(), engine.backend(), how(300))]).await;
+        all.set_backends(vec![("sim".to_owned(), engine.backend(), how(300))]).await;
         assert_eq!(begin.elapsed(), FIRST_ANSWERS);
         all.changed().await;
         assert_eq!(begin.elapsed().as_secs(), 60);
@@ -353,19 +354,19 @@ mod tests {
         let (mut all, backend) = (Discoveries::default(), engine.backend());
         let wanted =
             |every: u64| vec![("sim".to_owned(), Arc::clone(&backend) as Arc<dyn Backend>, how(every))];
-        all.turn_to(wanted(300)).await;
+        all.set_backends(wanted(300)).await;
         tokio::time::sleep(Duration::from_secs(200)).await;
         engine.offer(vec![tool("b")]);
-        all.turn_to(wanted(300)).await;
+        all.set_backends(wanted(300)).await;
         let begin = Instant::now();
         all.changed().await;
         assert_eq!(begin.elapsed().as_secs(), 100);
         engine.offer(Vec::new());
         let begin = Instant::now();
-        all.turn_to(wanted(600)).await;
+        all.set_backends(wanted(600)).await;
         all.changed().await;
         assert!(begin.elapsed() < SOON);
-        all.turn_to(Vec::new()).await;
+        all.set_backends(Vec::new()).await;
         assert!(all.sources.is_empty());
     }
 

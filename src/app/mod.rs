@@ -3,16 +3,16 @@
 //!
 //! [`build`] makes an [`App`] from a config: [`connect`] connects its backends, and [`offered`] builds what
 //! clients see. [`serve`] runs it. [`reload`] applies a changed config at runtime, and the tools that
-//! [`discovery`] finds. [`waiting`] retries backends that could not connect.
+//! [`discovery`] finds. [`connection_retries`] retries backends that could not connect.
 
 mod build;
 mod checkup;
 mod connect;
+mod connection_retries;
 mod discovery;
 mod offered;
 mod reload;
 mod serve;
-mod waiting;
 
 use std::convert::Infallible;
 use std::io;
@@ -28,31 +28,31 @@ use tokio::net::TcpListener;
 use crate::audit::Writer;
 use crate::config::{Page, Problems};
 use crate::mcp::Bridge;
-use crate::mcp::http::Entrance;
+use crate::mcp::http::AccessControl;
 use crate::metrics::Scraper;
 use crate::notify::{Http, Notifier, Receivers};
-use crate::tasks::ledger::Nudge;
 use crate::tasks::reconciler::Reconciler;
 use crate::tasks::store::StoreError;
+use crate::tasks::task_writer::ReconcilerSignals;
 
-pub use checkup::{Checked, NoOffer, counted, look_over, offers};
+pub use checkup::{CheckResult, DiscoveryFailure, counted, look_over, offers};
 pub use reload::Origin;
 pub use serve::{listen, listen_for_metrics};
 
 /// A server that is ready to serve.
 pub struct App {
     bridge: Arc<Bridge>,
-    entrance: Arc<Entrance>,
+    entrance: Arc<AccessControl>,
     reconciler: Reconciler,
     notifier: Notifier<Http>,
     receivers: Receivers,
-    nudge: Arc<Nudge>,
+    nudge: Arc<ReconcilerSignals>,
     drain_for: Duration,
     stop_within: Duration,
-    in_force: reload::InForce,
-    own: offered::Own,
+    in_force: reload::CurrentConfig,
+    own: offered::ConfiguredCatalog,
     discoveries: discovery::Discoveries,
-    waiting: waiting::Waiting,
+    waiting: connection_retries::ConnectionRetries,
     /// Renders the metrics, if the config has a metrics page.
     scraper: Option<(Scraper, Page)>,
     /// Listener and routes of the metrics page.
@@ -123,10 +123,12 @@ pub enum AppError {
 }
 
 /// Formats why a server with backends that cannot connect does not start.
-fn unconnected(failed: &[connect::Failed], strict: bool) -> AppError {
+fn unconnected(failed: &[connect::FailedConnection], strict: bool) -> AppError {
     let mut lines: Vec<String> = failed
         .iter()
-        .map(|connect::Failed { place, name, error, .. }| format!("{place}: backends.{name}: {error}"))
+        .map(|connect::FailedConnection { place, name, error, .. }| {
+            format!("{place}: backends.{name}: {error}")
+        })
         .collect();
     lines.push(match strict {
         true => "the server does not go on, because --strict wants every backend connected".to_owned(),

@@ -10,43 +10,43 @@ use crate::catalog::Catalog;
 use crate::clock::System;
 use crate::config::{AuthMode, Authentication, Config, Tokens, ToolRules};
 use crate::mcp;
-use crate::mcp::http::{Proxies, Rules};
-use crate::mcp::origin::Doors;
+use crate::mcp::http::{AccessRules, Proxies};
+use crate::mcp::origin::OriginPolicy;
 use crate::seal::Seal;
 
 /// The client-facing part of a config.
-pub(super) struct Offered {
-    pub(super) own: Own,
+pub(super) struct ClientFacingConfig {
+    pub(super) own: ConfiguredCatalog,
     pub(super) settings: mcp::Settings,
-    pub(super) rules: Rules,
+    pub(super) rules: AccessRules,
 }
 
 /// The config's own catalog, and the rules for adding the tools that backends offer.
 #[derive(Clone)]
-pub(super) struct Own {
+pub(super) struct ConfiguredCatalog {
     pub(super) catalog: Arc<Catalog>,
     pub(super) tool_rules: ToolRules,
 }
 
-impl Offered {
+impl ClientFacingConfig {
     /// Builds the client-facing part of this config.
     pub(super) fn of(config: Config, seal: Seal) -> Result<Self, AppError> {
         let (settings, rules) = (protocol_settings(&config), rules(&config)?);
         let Config { tools, tool_rules, limits, resources, prompts, access, .. } = config;
         let catalog = Catalog::new(tools, limits, seal).with(resources, prompts);
         let catalog = catalog.ruled_by(access);
-        let own = Own { catalog: Arc::new(catalog), tool_rules };
+        let own = ConfiguredCatalog { catalog: Arc::new(catalog), tool_rules };
         Ok(Self { own, settings, rules })
     }
 }
 
-fn rules(config: &Config) -> Result<Rules, AppError> {
+fn rules(config: &Config) -> Result<AccessRules, AppError> {
     let server = &config.server;
     let (origins, hosts) = (server.allowed_origins.clone(), server.allowed_hosts.clone());
-    let doors = Doors::new(server.listen.ip(), origins, hosts).map_err(AppError::Config)?;
+    let doors = OriginPolicy::new(server.listen.ip(), origins, hosts).map_err(AppError::Config)?;
     let proxies = Proxies::new(server.trusted_proxies.iter().map(|network| network.0));
     let limits = config.bounds.of_connections();
-    Ok(Rules { auth: authenticator(config)?, doors, limits, tls: config.tls.clone(), proxies })
+    Ok(AccessRules { auth: authenticator(config)?, doors, limits, tls: config.tls.clone(), proxies })
 }
 
 fn authenticator(config: &Config) -> Result<Authenticator, AppError> {

@@ -18,15 +18,15 @@ use taskbridge_sdk::Registry;
 use serde_json::{Value, json};
 
 use super::connect::{Backends, Connector, connect, discovered, handles};
+use super::connection_retries::{ConnectionRetries, RetriedBackend};
 use super::discovery::Discoveries;
-use super::offered::{Offered, Own};
-use super::waiting::{Newly, Waiting};
+use super::offered::{ClientFacingConfig, ConfiguredCatalog};
 use super::{App, AppError, unconnected};
 use crate::audit::record::Kind;
 use crate::clock::{Clock as _, System};
-use crate::config::{self, Config, Differences, Parts, Reading, Sources, StorePlace};
+use crate::config::{self, Config, ConfigLoad, Differences, Parts, Sources, StorePlace};
 use crate::mcp::Bridge;
-use crate::mcp::http::Entrance;
+use crate::mcp::http::AccessControl;
 use crate::metrics::Metrics;
 use crate::notify::Receivers;
 use crate::shutdown::Hangups;
@@ -55,7 +55,7 @@ pub struct Origin {
 
 /// The config in force, with which a new one is compared.
 #[derive(Clone)]
-pub(super) struct InForce {
+pub(super) struct CurrentConfig {
     pub(super) engines: Engines,
     /// All backends that were ever connected: those that the config no longer has may have tasks.
     pub(super) backends: Backends,
@@ -72,18 +72,18 @@ pub(super) struct InForce {
 /// The loop that reloads the config.
 struct Reloader {
     origin: Origin,
-    in_force: InForce,
-    own: Own,
+    in_force: CurrentConfig,
+    own: ConfiguredCatalog,
     discoveries: Discoveries,
     /// Backends that could not be connected.
-    waiting: Waiting,
+    waiting: ConnectionRetries,
     bridge: Arc<Bridge>,
-    entrance: Arc<Entrance>,
+    entrance: Arc<AccessControl>,
     receivers: Receivers,
 }
 
 /// The effect of a config that was applied.
-struct Applied {
+struct ReloadEffect {
     /// Changes that apply immediately.
     at_once: Differences,
     /// Changes that apply after a restart.
@@ -92,7 +92,7 @@ struct Applied {
     left: Vec<String>,
 }
 
-impl InForce {
+impl CurrentConfig {
     /// Returns the state for this config and its backends at the start of the server.
     pub(super) fn of(config: &Config, backends: Backends, metrics: Option<Arc<Metrics>>) -> Self {
         let max_calls = config.reconciler.max_concurrent_calls.get();
@@ -161,7 +161,7 @@ impl Reloader {
     }
 
     /// Applies the result of a connection attempt after an earlier failure.
-    async fn attempted(&mut self, newly: Option<Newly>) {
+    async fn attempted(&mut self, newly: Option<RetriedBackend>) {
         let Some(newly) = newly else {
             self.in_force.engines.set_unconnected(self.waiting.unconnected());
             return;
@@ -174,7 +174,7 @@ impl Reloader {
         }
         tracing::info!("backend `{}` is connected now", newly.name);
         self.use_backends(backends);
-        self.discoveries.turn_to(discovered(&self.own.tool_rules, &self.in_force.backends)).await;
+        self.discoveries.set_backends(discovered(&self.own.tool_rules, &self.in_force.backends)).await;
         self.offer().await;
     }
 
@@ -189,7 +189,7 @@ impl Reloader {
     async fn read_again(&mut self) {
         let Origin { file, registry, state_home, .. } = &self.origin;
         let (file, registry, state_home) = (file.clone(), registry.clone(), state_home.clone());
-        let Reading { config, sources } =
+        let ConfigLoad { config, sources } =
             blocking(move || config::read(&file, &registry, state_home.as_deref())).await;
         // Valid or not, the config is not read again before its files change.
         self.origin.sources = sources;
@@ -215,9 +215,9 @@ impl Reloader {
     }
 
     /// Applies a config, or changes nothing.
-    async fn apply(&mut self, mut config: Config) -> Result<Applied, AppError> {
-        let InForce { parts, at_start, listen, store, .. } = &self.in_force;
-        let applied = Applied {
+    async fn apply(&mut self, mut config: Config) -> Result<ReloadEffect, AppError> {
+        let CurrentConfig { parts, at_start, listen, store, .. } = &self.in_force;
+        let applied = ReloadEffect {
             at_once: parts.differences(&config.parts).at_once(),
             at_start: at_start.differences(&config.parts).at_start(),
             left: Vec::new(),
@@ -242,7 +242,7 @@ impl Reloader {
         config.store = store.clone();
         let warnings = config.warnings(System.now());
         let Origin { registry, program, strict, .. } = &self.origin;
-        let InForce { backends, metrics, .. } = &self.in_force;
+        let CurrentConfig { backends, metrics, .. } = &self.in_force;
         let connector = Connector::of(&config, registry, program, metrics.as_ref());
         let (backends, failed) = connect(&config, &connector, backends).await?;
         if *strict && !failed.is_empty() {
@@ -255,7 +255,8 @@ impl Reloader {
             .collect();
         let (parts, keys, notify) = (config.parts.clone(), config.seal.clone(), config.notify.clone());
         let wanted = discovered(&config.tool_rules, &backends);
-        let Offered { own, settings, rules } = Offered::of(config, self.bridge.seal.clone())?;
+        let ClientFacingConfig { own, settings, rules } =
+            ClientFacingConfig::of(config, self.bridge.seal.clone())?;
 
         self.discoveries.remember(&*self.bridge.store, &own.tool_rules).await;
 
@@ -263,7 +264,7 @@ impl Reloader {
         // its backend is in use.
         self.entrance.replace(rules);
         self.waiting.turn_to(failed, &connector);
-        self.discoveries.turn_to(wanted).await;
+        self.discoveries.set_backends(wanted).await;
         let catalog = self.discoveries.beside(&own, &self.origin.registry);
         self.bridge.seal.replace(&keys);
         self.use_backends(backends);
@@ -273,11 +274,11 @@ impl Reloader {
         self.in_force.parts = parts;
         self.discoveries.save(&*self.bridge.store, &self.own.tool_rules).await;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        Ok(Applied { left, ..applied })
+        Ok(ReloadEffect { left, ..applied })
     }
 }
 
-impl Applied {
+impl ReloadEffect {
     fn tell(&self) {
         match self.at_once.is_empty() {
             true => tracing::info!("config read again: nothing to apply"),

@@ -18,7 +18,7 @@ use crate::audit::{Auditor, Writer};
 use crate::config::{AuthMode, Config};
 use crate::health::{self, Health};
 use crate::hooks::{self, Hooks};
-use crate::mcp::http::{Entrance, Rules};
+use crate::mcp::http::{AccessControl, AccessRules};
 use crate::mcp::{http, stdio};
 use crate::notify::{Http, Notifier};
 use crate::scrape;
@@ -142,7 +142,7 @@ impl App {
 /// Serves the metrics page, if there is one, until the future is dropped.
 async fn show(numbers: Option<(TcpListener, Router)>) -> Infallible {
     if let Some((listener, router)) = numbers {
-        let entrance = Arc::new(Entrance::new(Rules::plain()));
+        let entrance = Arc::new(AccessControl::new(AccessRules::plain()));
         http::serve(listener, router, entrance, CancellationToken::new()).await;
     }
     std::future::pending().await
@@ -211,7 +211,7 @@ async fn beside<T>(
         (&mut loops).await.and(noticed).map_err(|_| AppError::Loops)?;
         // The loops released their leases when they ended. This releases the leases of notices that were
         // being sent.
-        leases.let_go().await;
+        leases.release_all().await;
         Ok(served)
     };
     match tokio::time::timeout(stop_within, end).await {
@@ -227,7 +227,7 @@ async fn beside<T>(
                     let _ = task.await;
                 }
             }
-            if tokio::time::timeout(LET_GO_WITHIN, leases.let_go()).await.is_err() {
+            if tokio::time::timeout(LET_GO_WITHIN, leases.release_all()).await.is_err() {
                 tracing::warn!("leases could not be let go in time; they run out by themselves");
             }
             Ok(None)

@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::Auditor;
-use super::record::{Engine, Entry, Kind, TaskName, capped, trace_id};
-use crate::tasks::audit::{Event, Part};
-use crate::tasks::store::Held;
+use super::record::{AuditEntry, Engine, Kind, TaskName, capped, trace_id};
+use crate::tasks::audit::{AuditEvent, Part};
+use crate::tasks::store::ClientTaskRecord;
 use crate::tasks::task::{Job, Outcome, Task, TaskId};
 
 /// Digests of task ids and of arguments have separate domains.
@@ -15,36 +15,36 @@ const ARGUMENTS: &str = "audit arguments";
 
 impl Auditor {
     /// Records an event. Returns false if its line was suppressed because of its rate.
-    pub(super) fn told(&self, event: &Event<'_>) -> bool {
+    pub(super) fn told(&self, event: &AuditEvent<'_>) -> bool {
         match *event {
-            Event::Created(task) => {
+            AuditEvent::Created(task) => {
                 let mut entry = self.about(Kind::TaskCreated, "ok", task);
                 if let Job::Pending { spec, .. } | Job::Starting { spec, .. } = &task.job {
                     entry.arguments = Some(self.arguments(&spec.arguments));
                 }
-                self.tell(Kind::TaskCreated, entry, "")
+                self.write_limited(Kind::TaskCreated, entry, "")
             }
-            Event::Started(task) => {
-                self.tell(Kind::TaskStarted, self.about(Kind::TaskStarted, "ok", task), "")
+            AuditEvent::Started(task) => {
+                self.write_limited(Kind::TaskStarted, self.about(Kind::TaskStarted, "ok", task), "")
             }
-            Event::Ended(task) => {
+            AuditEvent::Ended(task) => {
                 let outcome = match task.outcome() {
                     Some(Outcome::Succeeded) | None => "ok",
                     Some(Outcome::Failed) => "failed",
                     Some(Outcome::Cancelled) => "cancelled",
                     Some(Outcome::Broken) => "broken",
                 };
-                self.tell(Kind::TaskEnded, self.about(Kind::TaskEnded, outcome, task), "")
+                self.write_limited(Kind::TaskEnded, self.about(Kind::TaskEnded, outcome, task), "")
             }
-            Event::CancelAsked(task) => {
-                self.tell(Kind::TaskCancelled, self.about(Kind::TaskCancelled, "ok", task), "")
+            AuditEvent::CancelAsked(task) => {
+                self.write_limited(Kind::TaskCancelled, self.about(Kind::TaskCancelled, "ok", task), "")
             }
-            Event::Answered { task, question } => {
+            AuditEvent::Answered { task, question } => {
                 let mut entry = self.about(Kind::QuestionAnswered, "ok", task);
                 entry.detail = json!({"question": capped(question)});
-                self.tell(Kind::QuestionAnswered, entry, "")
+                self.write_limited(Kind::QuestionAnswered, entry, "")
             }
-            Event::Read { task, part } => {
+            AuditEvent::Read { task, part } => {
                 let (kind, detail) = match part {
                     Part::Result => (Kind::ResultRead, Value::Null),
                     Part::Log => (Kind::LogRead, Value::Null),
@@ -55,17 +55,17 @@ impl Auditor {
                 entry.detail = detail;
                 self.tell_of_asker(kind, entry, &what)
             }
-            Event::NotFound { id, .. } => {
+            AuditEvent::NotFound { id, .. } => {
                 let mut entry = self.entry(Kind::LookupFailed, "not_found");
                 entry.task = Some(self.named(id));
                 self.tell_of_asker(Kind::LookupFailed, entry, "")
             }
-            Event::Denied { task, deed, why } => {
+            AuditEvent::Denied { task, deed, why } => {
                 let mut entry = self.about(Kind::CallDenied, "denied", task);
                 entry.detail = json!({"verb": deed, "why": capped(why)});
                 self.tell_of_asker(Kind::CallDenied, entry, "")
             }
-            Event::ClientTask { held: Held { of, stage, .. }, .. } => {
+            AuditEvent::ClientTask { held: ClientTaskRecord { of, stage, .. }, .. } => {
                 let mut entry = self.entry(Kind::ClientTask, "ok");
                 entry.task = Some(self.named(&of.task));
                 let what = format!("{} {}", self.named(&of.task).digest, capped(&of.key));
@@ -93,7 +93,7 @@ impl Auditor {
     }
 
     /// Creates an entry about a task.
-    fn about(&self, kind: Kind, outcome: &'static str, task: &Task) -> Entry {
+    fn about(&self, kind: Kind, outcome: &'static str, task: &Task) -> AuditEntry {
         let mut entry = self.entry(kind, outcome);
         entry.task = Some(self.task_of(task));
         entry.tool = Some(capped(&task.tool));

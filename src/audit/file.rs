@@ -14,15 +14,15 @@ use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 use taskbridge_sdk::Timestamp;
 
-use super::aside;
 use super::chain::{self, Head, Key};
-use super::record::{Entry, Kind};
+use super::record::{AuditEntry, Kind};
+use super::rotation;
 use super::tail::{first_line, tail};
 use crate::clock::{self, Clock, Entropy};
 
 /// The location of the log and its rotation limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct LogFileConfig {
     /// The path of the file.
     pub path: PathBuf,
     /// It is rotated when it reaches this size.
@@ -37,7 +37,7 @@ pub struct Place {
 
 /// The dependencies for lines of the log itself.
 #[derive(Clone)]
-pub struct Tools {
+pub struct LogContext {
     /// The key of the hashes.
     pub key: Key,
     /// The clock for the time of a line.
@@ -48,10 +48,10 @@ pub struct Tools {
     pub replica: String,
 }
 
-impl Tools {
+impl LogContext {
     /// Returns a line of the log itself.
     pub(super) fn own(&self, kind: Kind, detail: Value) -> String {
-        let mut entry = Entry::new(self.clock.now().to_string(), &self.replica, kind, "ok");
+        let mut entry = AuditEntry::new(self.clock.now().to_string(), &self.replica, kind, "ok");
         entry.detail = detail;
         entry.object()
     }
@@ -86,7 +86,7 @@ impl Tools {
 }
 
 /// The state of the file after the last write of this process.
-struct Left {
+struct FileState {
     file: File,
     /// False for a pipe or a device.
     is_file: bool,
@@ -99,9 +99,9 @@ struct Left {
 
 /// The log as a file.
 pub struct FileLog {
-    place: Place,
-    tools: Tools,
-    left: Option<Left>,
+    place: LogFileConfig,
+    tools: LogContext,
+    left: Option<FileState>,
     /// The head that this process wrote last. If the file ends earlier, it was truncated, and that must
     /// show.
     ours: Option<Head>,
@@ -109,7 +109,7 @@ pub struct FileLog {
 
 impl FileLog {
     /// Creates the log without opening the file.
-    pub fn new(place: Place, tools: Tools) -> Self {
+    pub fn new(place: LogFileConfig, tools: LogContext) -> Self {
         Self { place, tools, left: None, ours: None }
     }
 
@@ -167,7 +167,7 @@ impl FileLog {
         let first = left.first.or_else(|| Some(self.tools.clock.now()));
         let length = left.length + text.len() as u64;
         self.ours = Some(head.clone());
-        self.left = Some(Left { head, length, first, ..left });
+        self.left = Some(FileState { head, length, first, ..left });
         Ok(())
     }
 
@@ -177,18 +177,18 @@ impl FileLog {
             .create(true)
             .truncate(false)
             .write(true)
-            .open(aside::beside(&self.place.path, "lock"))?;
+            .open(rotation::beside(&self.place.path, "lock"))?;
         flock(&file, FlockOperation::LockExclusive)?;
         Ok(file)
     }
 
-    fn is_over(&self, left: &Left) -> bool {
+    fn is_over(&self, left: &FileState) -> bool {
         let Some(since) = left.first else { return false };
         left.length >= self.place.max_bytes || self.tools.clock.now().since(since) >= self.place.max_age
     }
 
     /// Opens the file, and returns its state with the lines that must be written first.
-    fn open(&mut self, is_file: bool) -> io::Result<(Left, Vec<String>)> {
+    fn open(&mut self, is_file: bool) -> io::Result<(FileState, Vec<String>)> {
         if let Some(left) = self.left.take()
             && left.is_file == is_file
             && (!is_file || is_as_left(&self.place.path, &left))
@@ -198,7 +198,7 @@ impl FileLog {
         let mut file = private().read(is_file).append(true).create(is_file).open(&self.place.path)?;
         let metadata = file.metadata()?;
         let (inode, length) = (metadata.ino(), metadata.len());
-        let left = |file, head, first| Left { file, is_file, inode, length, head, first };
+        let left = |file, head, first| FileState { file, is_file, inode, length, head, first };
         if !is_file {
             let head = self.tools.fresh();
             return Ok((left(file, head, None), vec![self.tools.own(Kind::LogBegan, json!({}))]));
@@ -223,19 +223,19 @@ impl FileLog {
     }
 
     /// Rotates the file and creates a new one.
-    fn put_aside(&self, left: Left) -> io::Result<(Left, Vec<String>)> {
-        let name = aside::put(&self.place.path)?;
+    fn put_aside(&self, left: FileState) -> io::Result<(FileState, Vec<String>)> {
+        let name = rotation::put(&self.place.path)?;
         let file = private().read(true).append(true).create(true).open(&self.place.path)?;
         let inode = file.metadata()?.ino();
         let own = vec![self.tools.own(Kind::LogRotated, json!({"before": name}))];
         let meant = self.place.max_age * u32::try_from(self.place.keep_files).unwrap_or(u32::MAX);
-        aside::keep(&self.place.path, self.place.keep_files, meant / 2)?;
-        Ok((Left { file, is_file: true, inode, length: 0, head: left.head, first: None }, own))
+        rotation::keep(&self.place.path, self.place.keep_files, meant / 2)?;
+        Ok((FileState { file, is_file: true, inode, length: 0, head: left.head, first: None }, own))
     }
 
     /// Returns the last line of the newest rotated file.
     fn newest_aside(&self) -> io::Result<Option<String>> {
-        let Some(newest) = aside::all(&self.place.path)?.pop() else { return Ok(None) };
+        let Some(newest) = rotation::all(&self.place.path)?.pop() else { return Ok(None) };
         let mut file = File::open(newest)?;
         let length = file.metadata()?.len();
         Ok(tail(&mut file, length)?.last)
@@ -249,7 +249,7 @@ fn private() -> OpenOptions {
     options
 }
 
-fn is_as_left(path: &Path, left: &Left) -> bool {
+fn is_as_left(path: &Path, left: &FileState) -> bool {
     std::fs::metadata(path).is_ok_and(|now| now.ino() == left.inode && now.len() == left.length)
 }
 
@@ -263,12 +263,12 @@ fn moment(time: &str) -> Option<Timestamp> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use super::super::verify::{Report, Verifier, What};
+    use super::super::verify::{FindingKind, Report, Verifier};
     use super::*;
     use crate::clock::System;
 
-    fn tools() -> Tools {
-        Tools {
+    fn tools() -> LogContext {
+        LogContext {
             key: Key::default(),
             clock: System::clock(),
             entropy: System::entropy(),
@@ -276,8 +276,8 @@ mod tests {
         }
     }
 
-    fn place(folder: &Path) -> Place {
-        Place {
+    fn place(folder: &Path) -> LogFileConfig {
+        LogFileConfig {
             path: folder.join("audit.jsonl"),
             max_bytes: 1 << 20,
             max_age: Duration::from_secs(3600),
@@ -290,8 +290,8 @@ mod tests {
         (0..n).map(|_| tools().own(Kind::TaskCreated, Value::Null)).collect()
     }
 
-    fn verify(place: &Place) -> Report {
-        let mut files = aside::all(&place.path).unwrap();
+    fn verify(place: &LogFileConfig) -> Report {
+        let mut files = rotation::all(&place.path).unwrap();
         files.push(place.path.clone());
         let mut verifier = Verifier::new(Key::default(), []);
         for file in files {
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn audit_chain_spans_files_and_writers() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { max_bytes: 1_000, ..place(folder.path()) };
+        let place = LogFileConfig { max_bytes: 1_000, ..place(folder.path()) };
         let (mut one, mut two) = (FileLog::new(place.clone(), tools()), FileLog::new(place.clone(), tools()));
         for _ in 0..10 {
             one.append(&objects(1)).unwrap();
@@ -316,8 +316,8 @@ mod tests {
         }
         let report = verify(&place);
         assert_eq!((report.broken.as_slice(), report.heads.len()), ([].as_slice(), 1), "{report:?}");
-        assert_eq!(aside::all(&place.path).unwrap().len(), 3, "older files are deleted");
-        assert!(matches!(report.notes[0].what, What::BeginsAt(n) if n > 1));
+        assert_eq!(rotation::all(&place.path).unwrap().len(), 3, "older files are deleted");
+        assert!(matches!(report.notes[0].what, FindingKind::BeginsAt(n) if n > 1));
         let mode = std::fs::metadata(&place.path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
@@ -333,10 +333,10 @@ mod tests {
         let cut: String = text.split_inclusive('\n').take(3).collect();
         std::fs::write(&place.path, cut).unwrap();
         log.append(&objects(1)).unwrap();
-        assert_eq!(verify(&place).broken[0].what, What::Removed { from: 4, to: 5 });
+        assert_eq!(verify(&place).broken[0].what, FindingKind::Removed { from: 4, to: 5 });
         std::fs::remove_file(&place.path).unwrap();
         log.append(&objects(1)).unwrap();
-        assert_eq!(verify(&place).notes[0].what, What::BeginsAt(7));
+        assert_eq!(verify(&place).notes[0].what, FindingKind::BeginsAt(7));
     }
 
     /// A line that a crash cut off is reported as torn, and not as a change.
@@ -350,7 +350,7 @@ mod tests {
         FileLog::new(place.clone(), tools()).append(&objects(2)).unwrap();
         let report = verify(&place);
         assert_eq!(report.broken, []);
-        assert_eq!(report.notes.iter().map(|note| &note.what).collect::<Vec<_>>(), [&What::Torn]);
+        assert_eq!(report.notes.iter().map(|note| &note.what).collect::<Vec<_>>(), [&FindingKind::Torn]);
         assert_eq!(report.heads.values().next().unwrap().seq, 6, "began, two, torn, two");
     }
 
@@ -360,14 +360,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = place(folder.path());
         FileLog::new(place.clone(), tools()).append(&objects(1)).unwrap();
-        let keyed = Tools { key: Key::of("secret"), ..tools() };
+        let keyed = LogContext { key: Key::of("secret"), ..tools() };
         FileLog::new(place.clone(), keyed).append(&objects(1)).unwrap();
         let text = std::fs::read_to_string(&place.path).unwrap();
         let began = text.lines().next().unwrap();
         assert!(began.contains("log.began") && began.contains("\"after\":{"), "{began}");
         // The earlier lines are a valid log by themselves, and stay. Their file is not taken for the oldest,
         // although their numbers are higher.
-        let [before] = &aside::all(&place.path).unwrap()[..] else { panic!("one file of each key") };
+        let [before] = &rotation::all(&place.path).unwrap()[..] else { panic!("one file of each key") };
         let mut verifier = Verifier::new(Key::default(), []);
         for line in std::fs::read_to_string(before).unwrap().lines() {
             verifier.line(line.to_owned(), line.as_bytes());
@@ -378,7 +378,7 @@ mod tests {
     /// A failed first write leaves no lock file behind.
     #[test]
     fn append_to_full_disk_is_error() {
-        let place = Place { path: "/dev/full".into(), ..place(Path::new("/dev")) };
+        let place = LogFileConfig { path: "/dev/full".into(), ..place(Path::new("/dev")) };
         let mut log = FileLog::new(place, tools());
         assert!(log.append(&objects(1)).is_err());
         assert!(!Path::new("/dev/full.lock").exists());

@@ -3,14 +3,14 @@
 //! the lines. It must not change what happens, with one exception: with `on_failure = "refuse"`, an
 //! operation that cannot be recorded is refused before it is done.
 
-mod aside;
-mod asking;
+pub mod abuse_detection;
 pub mod chain;
 mod events;
 mod file;
 pub mod record;
+mod request_context;
+mod rotation;
 mod stored;
-pub mod suspicion;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -27,19 +27,19 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-pub use aside::all as put_aside;
-pub use asking::Asking;
-pub use file::{FileLog, Place, Tools};
+pub use file::{FileLog, LogContext, LogFileConfig};
+pub use request_context::RequestContext;
+pub use rotation::all as put_aside;
 pub use stored::StoreLog;
 pub use writer::Writer;
 
-use self::record::{Entry, From, Kind, capped};
-use self::suspicion::{Judged, Over, Pattern, Suspects};
-use self::writer::{Handed, MOST_WAITING, Shared, Sinks};
+use self::abuse_detection::{AlertDecision, Pattern, SuppressedWindow, Suspects};
+use self::record::{AuditEntry, Kind, RequestOrigin, capped};
+use self::writer::{MOST_WAITING, Shared, Sinks, WriterMessage};
 use crate::auth::of_one_user;
 use crate::clock::{Clock, Entropy};
 use crate::seal::Seal;
-use crate::tasks::audit::{self as core, Audit, Event, Lines, Wish};
+use crate::tasks::audit::{self as core, Audit, AuditEvent, AuditLineStore, AuditedOperation};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Owner, Task};
 
@@ -47,7 +47,7 @@ use crate::tasks::task::{Owner, Task};
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The file to write to.
-    pub file: Option<Place>,
+    pub file: Option<LogFileConfig>,
     /// Whether lines are written to standard output.
     pub stdout: bool,
     /// The retention in the store, if lines are written there.
@@ -67,7 +67,7 @@ impl Settings {
 
 /// The dependencies of the auditor.
 #[derive(Clone)]
-pub struct Means {
+pub struct AuditDependencies {
     /// Makes digests.
     pub seal: Seal,
     /// The clock for the time of a line.
@@ -80,9 +80,9 @@ pub struct Means {
 
 /// The receiver of audit events.
 pub struct Auditor {
-    means: Means,
+    means: AuditDependencies,
     refuses: bool,
-    queue: Option<mpsc::UnboundedSender<Handed>>,
+    queue: Option<mpsc::UnboundedSender<WriterMessage>>,
     shared: Arc<Shared>,
     counts: [AtomicU64; Kind::ALL.len()],
     suspects: Mutex<Suspects>,
@@ -90,7 +90,7 @@ pub struct Auditor {
 
 impl Auditor {
     /// Creates an auditor that writes no lines: it counts events, and the server log still has them.
-    pub fn off(means: Means) -> Self {
+    pub fn off(means: AuditDependencies) -> Self {
         Self {
             means,
             refuses: false,
@@ -103,13 +103,17 @@ impl Auditor {
 
     /// Creates an auditor for these settings, with the writer that stores its lines. `lines` is the store,
     /// for a log that is kept there.
-    pub fn new(settings: &Settings, means: Means, lines: Arc<dyn Lines>) -> (Self, Option<Writer>) {
+    pub fn new(
+        settings: &Settings,
+        means: AuditDependencies,
+        lines: Arc<dyn AuditLineStore>,
+    ) -> (Self, Option<Writer>) {
         if !settings.is_on() {
             return (Self::off(means), None);
         }
         let (sender, receiver) = mpsc::unbounded_channel();
-        let Means { clock, entropy, replica, .. } = means.clone();
-        let tools = Tools { key: settings.key.clone(), clock, entropy, replica };
+        let AuditDependencies { clock, entropy, replica, .. } = means.clone();
+        let tools = LogContext { key: settings.key.clone(), clock, entropy, replica };
         let file = settings.file.clone().map(|place| FileLog::new(place, tools.clone()));
         let auditor = Self { refuses: settings.refuses, queue: Some(sender), ..Self::off(means) };
         let store = settings.store.map(|keep| StoreLog::new(lines, keep, tools.clone()));
@@ -133,7 +137,7 @@ impl Auditor {
     ///
     /// # Errors
     /// If a line cannot be written.
-    pub async fn answers(&self, asking: &Asking) -> Result<(), StoreError> {
+    pub async fn answers(&self, asking: &RequestContext) -> Result<(), StoreError> {
         if asking.take_lost() && self.refuses {
             return Err(cannot());
         }
@@ -149,7 +153,7 @@ impl Auditor {
     /// # Errors
     /// If a line cannot be written.
     pub async fn hands_over(&self) -> Result<(), StoreError> {
-        match Asking::here() {
+        match RequestContext::here() {
             Some(asking) => self.answers(&asking).await,
             None => Ok(()),
         }
@@ -158,9 +162,9 @@ impl Auditor {
     /// Records a failed authentication.
     pub fn auth_failed(&self, address: Option<IpAddr>, why: &str) {
         let mut entry = self.entry(Kind::AuthFailed, "denied");
-        entry.from = Some(From { by: "http", address: address.map(|address| address.to_string()) });
+        entry.from = Some(RequestOrigin { by: "http", address: address.map(|address| address.to_string()) });
         entry.detail = json!({"why": capped(why)});
-        self.tell(Kind::AuthFailed, entry, &subject(None, address));
+        self.write_limited(Kind::AuthFailed, entry, &subject(None, address));
     }
 
     /// Records an operation that the caller may not do.
@@ -182,7 +186,7 @@ impl Auditor {
     pub fn server(&self, kind: Kind, outcome: &'static str, detail: Value) {
         let mut entry = self.entry(kind, outcome);
         entry.detail = detail;
-        self.tell(kind, entry, "");
+        self.write_limited(kind, entry, "");
     }
 
     /// Records that an operator is about to change a task.
@@ -193,7 +197,7 @@ impl Auditor {
         let mut entry = self.entry(Kind::OperatorActed, "ok");
         entry.task = Some(self.task_of(task));
         entry.detail = json!({"command": command});
-        self.tell(Kind::OperatorActed, entry, "");
+        self.write_limited(Kind::OperatorActed, entry, "");
         if self.refuses { self.settled().await } else { Ok(()) }
     }
 
@@ -204,18 +208,18 @@ impl Auditor {
     pub async fn settled(&self) -> Result<(), StoreError> {
         let Some(queue) = &self.queue else { return Ok(()) };
         let (told, hears) = oneshot::channel();
-        let is_written = queue.send(Handed::Barrier(told)).is_ok() && hears.await.unwrap_or(false);
+        let is_written = queue.send(WriterMessage::Barrier(told)).is_ok() && hears.await.unwrap_or(false);
         if is_written { Ok(()) } else { Err(cannot()) }
     }
 
     /// Creates an entry without a caller.
-    fn unasked(&self, kind: Kind, outcome: &'static str) -> Entry {
-        Entry::new(self.means.clock.now().to_string(), &self.means.replica, kind, outcome)
+    fn unasked(&self, kind: Kind, outcome: &'static str) -> AuditEntry {
+        AuditEntry::new(self.means.clock.now().to_string(), &self.means.replica, kind, outcome)
     }
 
-    fn entry(&self, kind: Kind, outcome: &'static str) -> Entry {
+    fn entry(&self, kind: Kind, outcome: &'static str) -> AuditEntry {
         let mut entry = self.unasked(kind, outcome);
-        if let Some(asking) = Asking::here() {
+        if let Some(asking) = RequestContext::here() {
             entry.who = asking.who();
             entry.from = Some(asking.from());
             entry.request = asking.request(&self.means.seal);
@@ -225,25 +229,25 @@ impl Auditor {
 
     /// Records an event of the current caller that may repeat often. Returns false if its line was
     /// suppressed because of its rate.
-    fn tell_of_asker(&self, kind: Kind, entry: Entry, what: &str) -> bool {
-        let asking = Asking::here();
+    fn tell_of_asker(&self, kind: Kind, entry: AuditEntry, what: &str) -> bool {
+        let asking = RequestContext::here();
         let owner = asking.as_ref().and_then(|asking| asking.principal.as_ref()).filter(|by| by.identified);
         let address = asking.as_ref().and_then(|asking| asking.address());
         let subject = subject(owner.map(|by| &by.owner), address);
-        self.tell(kind, entry, format!("{subject} {what}").trim_end())
+        self.write_limited(kind, entry, format!("{subject} {what}").trim_end())
     }
 
     /// Counts the event, and writes its line unless the rate of its kind is too high. Returns false in that
     /// case.
-    fn tell(&self, kind: Kind, entry: Entry, subject: &str) -> bool {
+    fn write_limited(&self, kind: Kind, entry: AuditEntry, subject: &str) -> bool {
         self.count(kind);
         let Some(pattern) = Pattern::of(kind) else {
             self.write(entry);
             return true;
         };
-        let (Judged { writes, is_first }, over) =
+        let (AlertDecision { writes, is_first }, over) =
             self.suspects.lock().count(pattern, subject, self.means.clock.now());
-        for Over { pattern, subject, count } in over {
+        for SuppressedWindow { pattern, subject, count } in over {
             // The current caller is not involved in the window of another subject.
             let entry = self.unasked(Kind::Suspicion, "over");
             self.hand(self.suspicious(entry, pattern, &subject, count));
@@ -251,7 +255,7 @@ impl Auditor {
         if is_first {
             tracing::warn!(target: "audit", subject, "{}", pattern.name());
             let entry = self.entry(Kind::Suspicion, "suspicious");
-            self.write(self.suspicious(entry, pattern, subject, suspicion::SUSPICIOUS));
+            self.write(self.suspicious(entry, pattern, subject, abuse_detection::SUSPICIOUS));
         }
         if writes {
             self.write(entry);
@@ -259,13 +263,13 @@ impl Auditor {
         writes
     }
 
-    fn suspicious(&self, mut entry: Entry, pattern: Pattern, subject: &str, count: u32) -> Entry {
+    fn suspicious(&self, mut entry: AuditEntry, pattern: Pattern, subject: &str, count: u32) -> AuditEntry {
         self.count(Kind::Suspicion);
         entry.detail = json!({
             "pattern": pattern.name(),
             "subject": capped(subject),
             "count": count,
-            "seconds": suspicion::WINDOW.as_secs(),
+            "seconds": abuse_detection::WINDOW.as_secs(),
         });
         entry
     }
@@ -278,26 +282,26 @@ impl Auditor {
     }
 
     /// Writes a line about the current caller.
-    fn write(&self, entry: Entry) {
+    fn write(&self, entry: AuditEntry) {
         if self.queue.is_none() {
             return;
         }
         let has_room = self.hand(entry);
-        if let Some(asking) = Asking::here() {
-            asking.has_told();
+        if let Some(asking) = RequestContext::here() {
+            asking.mark_recorded();
             if !has_room {
-                asking.has_lost();
+                asking.mark_lost();
             }
         }
     }
 
     /// Queues a line for the writer. Returns false if it is lost.
-    fn hand(&self, entry: Entry) -> bool {
+    fn hand(&self, entry: AuditEntry) -> bool {
         let Some(queue) = &self.queue else { return true };
         // The queue is bounded: lines beyond it are counted as lost, and a line of the log reports their
         // number.
         let is_lost = self.shared.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING
-            || queue.send(Handed::Line(entry.object())).is_err();
+            || queue.send(WriterMessage::Line(entry.object())).is_err();
         if is_lost {
             self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
@@ -308,7 +312,7 @@ impl Auditor {
 
 #[async_trait]
 impl Audit for Auditor {
-    fn note(&self, event: Event<'_>) {
+    fn note(&self, event: AuditEvent<'_>) {
         let is_told = self.told(&event);
         // The rate limit of lines applies to the server log as well.
         if is_told {
@@ -316,28 +320,28 @@ impl Audit for Auditor {
         }
     }
 
-    async fn announce(&self, wish: Wish<'_>) -> Result<(), StoreError> {
+    async fn announce(&self, wish: AuditedOperation<'_>) -> Result<(), StoreError> {
         if !self.refuses {
             return Ok(());
         }
         let mut entry = self.entry(Kind::CallReceived, "ok");
         let verb = match wish {
-            Wish::Call { tool, arguments } => {
+            AuditedOperation::Call { tool, arguments } => {
                 entry.tool = Some(capped(tool));
                 entry.arguments = Some(self.arguments(arguments));
                 "call"
             }
-            Wish::Cancel(id) => {
+            AuditedOperation::Cancel(id) => {
                 entry.task = Some(self.named(id));
                 "cancel"
             }
-            Wish::Answer(id) => {
+            AuditedOperation::Answer(id) => {
                 entry.task = Some(self.named(id));
                 "answer"
             }
         };
         entry.detail = json!({"verb": verb});
-        self.tell(Kind::CallReceived, entry, "");
+        self.write_limited(Kind::CallReceived, entry, "");
         self.settled().await
     }
 }

@@ -89,7 +89,7 @@ kinds! {
 
 /// One line, without its fields of the chain.
 #[derive(Clone, Debug, Serialize)]
-pub struct Entry {
+pub struct AuditEntry {
     /// The version of the schema.
     pub version: u32,
     /// The time of the event, by the machine's clock.
@@ -102,10 +102,10 @@ pub struct Entry {
     pub outcome: &'static str,
     /// The caller.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub who: Option<Who>,
+    pub who: Option<AuditCaller>,
     /// The origin of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<From>,
+    pub from: Option<RequestOrigin>,
     /// The request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Request>,
@@ -128,7 +128,7 @@ pub struct Entry {
 
 /// The caller of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Who {
+pub struct AuditCaller {
     /// The caller's name; empty if callers are not distinguished.
     pub name: String,
     /// The owner of the caller's tasks. An operator has none.
@@ -153,7 +153,7 @@ pub struct Who {
 
 /// The origin of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct From {
+pub struct RequestOrigin {
     /// `http`, `stdio`, `terminal`.
     pub by: &'static str,
     /// The address, if there is one.
@@ -200,7 +200,7 @@ pub struct Engine {
     pub handle: Option<String>,
 }
 
-impl Entry {
+impl AuditEntry {
     /// Creates an entry with only the kind and the outcome.
     pub fn new(time: String, replica: &str, kind: Kind, outcome: &'static str) -> Self {
         Self {
@@ -258,7 +258,7 @@ mod tests {
         let capped = capped(&text);
         assert!(capped.starts_with("a\u{fffd}{\"event\":\"task.created\"}\u{fffd}\u{fffd}[2J\u{fffd}xx"));
         assert_eq!((capped.chars().count(), capped.ends_with(CUT)), (LONGEST + 1, true));
-        let mut entry = Entry::new("t".to_owned(), "r", Kind::TaskCreated, "ok");
+        let mut entry = AuditEntry::new("t".to_owned(), "r", Kind::TaskCreated, "ok");
         entry.tool = Some(text);
         assert!(!entry.object().contains(['\n', '\r', '\u{1b}']), "also what was not cut stays in one line");
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use taskbridge_sdk::Timestamp;
 
 use super::chain::Head;
-use super::file::Tools;
-use crate::tasks::audit::Lines;
+use super::file::LogContext;
+use crate::tasks::audit::AuditLineStore;
 
 /// The maximum number of lost races in a row before it counts as a failure.
 const QUICKER: usize = 50;
@@ -20,9 +20,9 @@ const FORGOTTEN: usize = 10_000;
 
 /// The log in the store.
 pub struct StoreLog {
-    lines: Arc<dyn Lines>,
+    lines: Arc<dyn AuditLineStore>,
     keep: Duration,
-    tools: Tools,
+    tools: LogContext,
     /// The number of the last line and the head of the chain, after the last write of this process.
     left: Option<(u64, Head)>,
     /// The head that this process wrote last. If the store ends earlier, it was truncated, and that must
@@ -33,7 +33,7 @@ pub struct StoreLog {
 
 impl StoreLog {
     /// Creates the log with the retention `keep`.
-    pub fn new(lines: Arc<dyn Lines>, keep: Duration, tools: Tools) -> Self {
+    pub fn new(lines: Arc<dyn AuditLineStore>, keep: Duration, tools: LogContext) -> Self {
         Self { lines, keep, tools, left: None, ours: None, forgot: None }
     }
 
@@ -99,7 +99,7 @@ mod tests {
 
     use super::super::chain::Key;
     use super::super::record::Kind;
-    use super::super::verify::{Report, Verifier, What};
+    use super::super::verify::{FindingKind, Report, Verifier};
     use super::*;
     use crate::clock::System;
     use crate::tasks::store::StoreError;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl Lines for Table {
+    impl AuditLineStore for Table {
         async fn last_line(&self) -> Result<Option<(u64, String)>, StoreError> {
             let lines = self.lines.lock();
             Ok(lines.last().map(|line| (lines.len() as u64, line.clone())))
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn log(table: &Arc<Table>, replica: &str) -> StoreLog {
-        let tools = Tools {
+        let tools = LogContext {
             key: Key::default(),
             clock: System::clock(),
             entropy: System::entropy(),
@@ -178,6 +178,6 @@ mod tests {
         // The last line is deleted while the log is in use.
         table.lines.lock().pop();
         one.append(&object).await.unwrap();
-        assert_eq!(verify(&table).broken[0].what, What::Removed { from: 12, to: 12 });
+        assert_eq!(verify(&table).broken[0].what, FindingKind::Removed { from: 12, to: 12 });
     }
 }

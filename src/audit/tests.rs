@@ -4,13 +4,13 @@ use super::*;
 use crate::auth::{Identity, Principal};
 use crate::clock::System;
 use crate::store::suite::ManualClock;
-use crate::tasks::store::{Held, Message, Stage};
+use crate::tasks::store::{ClientTaskRecord, ClientTaskStatus, QuestionMessage};
 use crate::tasks::task::TaskId;
 
 /// Returns an auditor, a receiver of its lines, and its clock.
-fn auditor() -> (Auditor, mpsc::UnboundedReceiver<Handed>, Arc<ManualClock>) {
+fn auditor() -> (Auditor, mpsc::UnboundedReceiver<WriterMessage>, Arc<ManualClock>) {
     let clock = ManualClock::at(taskbridge_sdk::Timestamp::from_millis(0));
-    let means = Means {
+    let means = AuditDependencies {
         seal: Seal::new(&[7; 32], System::entropy()),
         clock: Arc::clone(&clock) as _,
         entropy: System::entropy(),
@@ -21,16 +21,16 @@ fn auditor() -> (Auditor, mpsc::UnboundedReceiver<Handed>, Arc<ManualClock>) {
 }
 
 /// Returns the request context of a caller with this name.
-fn request(name: &str) -> Arc<Asking> {
+fn request(name: &str) -> Arc<RequestContext> {
     let who = Arc::new(Identity::named(name));
     let them = Principal { owner: Owner::new(name), identified: true, who, ..Principal::anybody() };
-    Arc::new(Asking::of(&them))
+    Arc::new(RequestContext::of(&them))
 }
 
 /// Returns the lines since the last call.
-fn handed(lines: &mut mpsc::UnboundedReceiver<Handed>) -> Vec<Value> {
+fn handed(lines: &mut mpsc::UnboundedReceiver<WriterMessage>) -> Vec<Value> {
     let mut handed = Vec::new();
-    while let Ok(Handed::Line(line)) = lines.try_recv() {
+    while let Ok(WriterMessage::Line(line)) = lines.try_recv() {
         handed.push(serde_json::from_str(&line).unwrap());
     }
     handed
@@ -42,14 +42,14 @@ fn alert_summary_names_no_other_caller() {
     let (auditor, mut lines, clock) = auditor();
     let (owner, id) = (Owner::new("mallory"), TaskId::from_wire("guessed"));
     request("mallory").while_doing(|| {
-        (0..1_000).for_each(|_| auditor.note(Event::NotFound { owner: &owner, id: &id }));
+        (0..1_000).for_each(|_| auditor.note(AuditEvent::NotFound { owner: &owner, id: &id }));
     });
     handed(&mut lines);
     clock.advance(Duration::from_secs(61));
     let ann = request("ann");
     // The line about her own event does not matter here.
     ann.while_doing(|| {
-        auditor.tell(Kind::LookupFailed, auditor.entry(Kind::LookupFailed, "not_found"), "ann")
+        auditor.write_limited(Kind::LookupFailed, auditor.entry(Kind::LookupFailed, "not_found"), "ann")
     });
     let lines = handed(&mut lines);
     let [over, own] = &lines[..] else { panic!("{lines:?}") };
@@ -66,8 +66,8 @@ fn alert_summary_names_no_other_caller() {
 fn client_task_events_are_rate_limited() {
     let (auditor, mut lines, clock) = auditor();
     let owner = Owner::new("ann");
-    let held = |key: &str, stage| Held {
-        of: Message { task: TaskId::from_wire("task"), key: key.to_owned(), n: 1 },
+    let held = |key: &str, stage| ClientTaskRecord {
+        of: QuestionMessage { task: TaskId::from_wire("task"), key: key.to_owned(), n: 1 },
         id: TaskId::from_wire("theirs"),
         since: clock.now(),
         stage,
@@ -75,11 +75,11 @@ fn client_task_events_are_rate_limited() {
     };
     request("ann").while_doing(|| {
         for _ in 0..500 {
-            for stage in [Stage::Working, Stage::InputRequired] {
-                auditor.note(Event::ClientTask { owner: &owner, held: &held("one", stage) });
+            for stage in [ClientTaskStatus::Working, ClientTaskStatus::InputRequired] {
+                auditor.note(AuditEvent::ClientTask { owner: &owner, held: &held("one", stage) });
             }
         }
-        auditor.note(Event::ClientTask { owner: &owner, held: &held("two", Stage::Working) });
+        auditor.note(AuditEvent::ClientTask { owner: &owner, held: &held("two", ClientTaskStatus::Working) });
     });
     let lines = handed(&mut lines);
     let of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();

@@ -29,12 +29,12 @@ pub struct Finding {
     /// The file name and line number.
     pub place: String,
     /// The kind of finding.
-    pub what: What,
+    pub what: FindingKind,
 }
 
 /// The kind of a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum FindingKind {
     /// It is not a line of an audit log.
     Unreadable,
     /// Its hash does not match its content: it was changed, or written with another key.
@@ -62,28 +62,30 @@ pub enum What {
     Lost(u64),
 }
 
-impl fmt::Display for What {
+impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            What::Unreadable => f.write_str("this is no line of an audit log"),
-            What::Changed => f.write_str(
+            FindingKind::Unreadable => f.write_str("this is no line of an audit log"),
+            FindingKind::Changed => f.write_str(
                 "changed: the line does not bear the hash of what it says (or was made with another key)",
             ),
-            What::Removed { from, to } if from == to => {
+            FindingKind::Removed { from, to } if from == to => {
                 write!(f, "removed: line {from} is gone before this one")
             }
-            What::Removed { from, to } => write!(f, "removed: lines {from} to {to} are gone before this one"),
-            What::Repeated(seq) => write!(f, "copied or moved: line {seq} does not belong here"),
-            What::Replaced(seq) => write!(f, "replaced: line {seq} does not follow the one before it"),
-            What::NoAnchor(hash) => {
+            FindingKind::Removed { from, to } => {
+                write!(f, "removed: lines {from} to {to} are gone before this one")
+            }
+            FindingKind::Repeated(seq) => write!(f, "copied or moved: line {seq} does not belong here"),
+            FindingKind::Replaced(seq) => write!(f, "replaced: line {seq} does not follow the one before it"),
+            FindingKind::NoAnchor(hash) => {
                 write!(f, "cut off: no line bears the hash {hash} that was kept elsewhere")
             }
-            What::BeginsAt(seq) => write!(f, "begins with line {seq}: older files are not here"),
-            What::Begins(chain) => write!(f, "chain {chain} begins, beside or after another"),
-            What::Torn => {
+            FindingKind::BeginsAt(seq) => write!(f, "begins with line {seq}: older files are not here"),
+            FindingKind::Begins(chain) => write!(f, "chain {chain} begins, beside or after another"),
+            FindingKind::Torn => {
                 f.write_str("a gap: the line was cut off when its process was killed or its disk was full")
             }
-            What::Lost(count) => write!(f, "a gap: {count} lines could not be written, and are lost"),
+            FindingKind::Lost(count) => write!(f, "a gap: {count} lines could not be written, and are lost"),
         }
     }
 }
@@ -118,19 +120,19 @@ impl Verifier {
             let says_so =
                 line.is_whole && line.event == Kind::LogTorn.name() && line.detail["sha256"] == digest;
             match says_so {
-                true => self.note(torn_place, What::Torn),
-                false => self.finds(torn_place, What::Unreadable),
+                true => self.note(torn_place, FindingKind::Torn),
+                false => self.finds(torn_place, FindingKind::Unreadable),
             }
         }
         self.report.lines += 1;
         if !line.is_whole {
-            self.finds(place.clone(), What::Changed);
+            self.finds(place.clone(), FindingKind::Changed);
         }
         self.follows(&place, &line);
         if line.event == Kind::LogLost.name()
             && let Some(lost) = line.detail["lines"].as_u64()
         {
-            self.note(place, What::Lost(lost));
+            self.note(place, FindingKind::Lost(lost));
         }
         self.anchors.remove(&line.at.hash);
         let head = self.report.heads.get(&line.at.chain);
@@ -145,20 +147,20 @@ impl Verifier {
         let at = &line.at;
         let Some(head) = self.report.heads.get(&at.chain) else {
             if !self.report.heads.is_empty() {
-                self.note(place.to_owned(), What::Begins(at.chain.clone()));
+                self.note(place.to_owned(), FindingKind::Begins(at.chain.clone()));
             }
             match at.seq {
                 1 if line.prev == NOTHING => {}
-                1 => self.finds(place.to_owned(), What::Replaced(1)),
-                seq => self.note(place.to_owned(), What::BeginsAt(seq)),
+                1 => self.finds(place.to_owned(), FindingKind::Replaced(1)),
+                seq => self.note(place.to_owned(), FindingKind::BeginsAt(seq)),
             }
             return;
         };
         let next = head.seq.saturating_add(1);
         let what = match at.seq {
-            seq if seq < next => What::Repeated(seq),
-            seq if seq > next => What::Removed { from: next, to: seq - 1 },
-            seq if line.prev != head.hash => What::Replaced(seq),
+            seq if seq < next => FindingKind::Repeated(seq),
+            seq if seq > next => FindingKind::Removed { from: next, to: seq - 1 },
+            seq if line.prev != head.hash => FindingKind::Replaced(seq),
             _ => return,
         };
         self.finds(place.to_owned(), what);
@@ -169,29 +171,29 @@ impl Verifier {
     pub fn finish(mut self, is_open: bool) -> Report {
         if let Some((place, _)) = self.unread.take() {
             match is_open {
-                true => self.note(place, What::Torn),
-                false => self.finds(place, What::Unreadable),
+                true => self.note(place, FindingKind::Torn),
+                false => self.finds(place, FindingKind::Unreadable),
             }
         }
         for hash in std::mem::take(&mut self.anchors) {
-            self.finds("the log".to_owned(), What::NoAnchor(hash));
+            self.finds("the log".to_owned(), FindingKind::NoAnchor(hash));
         }
         self.report
     }
 
     fn was_unreadable(&mut self, unread: Option<(String, String)>) {
         if let Some((place, _)) = unread {
-            self.finds(place, What::Unreadable);
+            self.finds(place, FindingKind::Unreadable);
         }
     }
 
-    fn finds(&mut self, place: String, what: What) {
+    fn finds(&mut self, place: String, what: FindingKind) {
         if self.report.broken.len() < MOST {
             self.report.broken.push(Finding { place, what });
         }
     }
 
-    fn note(&mut self, place: String, what: What) {
+    fn note(&mut self, place: String, what: FindingKind) {
         if self.report.notes.len() < MOST {
             self.report.notes.push(Finding { place, what });
         }
@@ -229,7 +231,7 @@ mod tests {
         // Missing older files are not an error; the report states where the log begins.
         let report = verify(&key, &lines[2..], None);
         assert_eq!(report.broken, []);
-        assert_eq!(report.notes[0].what, What::BeginsAt(3));
+        assert_eq!(report.notes[0].what, FindingKind::BeginsAt(3));
     }
 
     /// A log that was cut at its end verifies, unless a hash that was kept elsewhere is given.
@@ -239,7 +241,10 @@ mod tests {
         let lines = log(5, &key);
         let head = verify(&key, &lines, None).heads["c"].hash.clone();
         assert_eq!(verify(&key, &lines[..3], None).broken, []);
-        assert_eq!(verify(&key, &lines[..3], Some(&head)).broken[0].what, What::NoAnchor(head.clone()));
+        assert_eq!(
+            verify(&key, &lines[..3], Some(&head)).broken[0].what,
+            FindingKind::NoAnchor(head.clone())
+        );
         assert_eq!(verify(&key, &lines, Some(&head)).broken, []);
     }
 
@@ -254,17 +259,17 @@ mod tests {
             |digest: &str| format!(r#"{{"time":"t","event":"log.torn","detail":{{"sha256":"{digest}"}}}}"#);
         let told = head.clone().link(&key, &says(&chain::digest(torn.as_bytes())));
         let report = verify(&key, [&first, &torn, &told], None);
-        assert_eq!((report.broken.as_slice(), &report.notes[0].what), ([].as_slice(), &What::Torn));
+        assert_eq!((report.broken.as_slice(), &report.notes[0].what), ([].as_slice(), &FindingKind::Torn));
         let other = head.link(&key, &says(&chain::digest(b"another")));
         for lines in
             [vec![&first, &torn, &other], vec![&first, &torn, &first], vec![&first, &torn, &torn, &told]]
         {
-            assert_eq!(verify(&key, lines, None).broken[0].what, What::Unreadable);
+            assert_eq!(verify(&key, lines, None).broken[0].what, FindingKind::Unreadable);
         }
         let mut verifier = Verifier::new(key, None);
         verifier.line("1".to_owned(), first.as_bytes());
         verifier.line("2".to_owned(), torn.as_bytes());
-        assert_eq!(verifier.finish(true).notes[0].what, What::Torn);
+        assert_eq!(verifier.finish(true).notes[0].what, FindingKind::Torn);
     }
 
     proptest! {

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::chain::Head;
-use super::file::{FileLog, Tools};
+use super::file::{FileLog, LogContext};
 use super::record::Kind;
 use super::stored::StoreLog;
 
@@ -24,7 +24,7 @@ pub(super) const MOST_WAITING: usize = 10_000;
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// A message to the writer.
-pub(super) enum Handed {
+pub(super) enum WriterMessage {
     /// A line, without its fields of the chain.
     Line(String),
     /// A flush request. The reply is true if all lines before it are written.
@@ -60,7 +60,7 @@ enum Sink {
 }
 
 /// A sink with its buffer.
-struct Lane {
+struct SinkBuffer {
     name: &'static str,
     sink: Sink,
     unwritten: VecDeque<String>,
@@ -70,22 +70,22 @@ struct Lane {
 
 /// The writer.
 pub struct Writer {
-    inbox: mpsc::UnboundedReceiver<Handed>,
-    lanes: Vec<Lane>,
-    tools: Tools,
+    inbox: mpsc::UnboundedReceiver<WriterMessage>,
+    lanes: Vec<SinkBuffer>,
+    tools: LogContext,
     shared: Arc<Shared>,
 }
 
 impl Writer {
     pub(super) fn new(
-        inbox: mpsc::UnboundedReceiver<Handed>,
+        inbox: mpsc::UnboundedReceiver<WriterMessage>,
         Sinks { file, store, stdout }: Sinks,
-        tools: Tools,
+        tools: LogContext,
         shared: Arc<Shared>,
     ) -> Self {
         let mut lanes = Vec::new();
         let mut lane = |name, sink| {
-            lanes.push(Lane { name, sink, unwritten: VecDeque::new(), lost: 0, fails: false });
+            lanes.push(SinkBuffer { name, sink, unwritten: VecDeque::new(), lost: 0, fails: false });
         };
         if let Some(file) = file {
             lane("the file", Sink::File(Some(Box::new(file))));
@@ -128,12 +128,12 @@ impl Writer {
     }
 
     /// Writes a batch, and replies to its flush requests.
-    async fn write(&mut self, batch: &mut Vec<Handed>) {
+    async fn write(&mut self, batch: &mut Vec<WriterMessage>) {
         let (mut lines, mut barriers) = (Vec::new(), Vec::new());
         for handed in batch.drain(..) {
             match handed {
-                Handed::Line(line) => lines.push(line),
-                Handed::Barrier(told) => barriers.push(told),
+                WriterMessage::Line(line) => lines.push(line),
+                WriterMessage::Barrier(told) => barriers.push(told),
             }
         }
         let lost = self.shared.lost.swap(0, Ordering::Relaxed);
@@ -168,9 +168,9 @@ impl Writer {
     }
 }
 
-impl Lane {
+impl SinkBuffer {
     /// Writes all buffered lines, or keeps them on failure.
-    async fn flush(&mut self, tools: &Tools) -> io::Result<()> {
+    async fn flush(&mut self, tools: &LogContext) -> io::Result<()> {
         if self.unwritten.is_empty() && self.lost == 0 {
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl Lane {
 }
 
 impl Sink {
-    async fn append(&mut self, objects: Vec<String>, tools: &Tools) -> io::Result<()> {
+    async fn append(&mut self, objects: Vec<String>, tools: &LogContext) -> io::Result<()> {
         match self {
             Sink::File(file) => {
                 let mut log = file.take().ok_or_else(|| io::Error::other("it broke before"))?;

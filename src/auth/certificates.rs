@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::json;
 use taskbridge_sdk::Timestamp;
 
-use super::{By, Certificate, Identity, Name, Pass, Principal, Unauthorized};
+use super::{CallerCredential, Certificate, CredentialKind, Identity, Name, Principal, Unauthorized};
 use crate::clock::{Clock, System};
 use crate::tasks::task::Owner;
 
@@ -18,7 +18,7 @@ const VOUCHER: &str = "certificate";
 
 /// Conditions on a certificate. All that are set must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Says {
+pub struct CertificateConditions {
     /// Common name of the subject.
     pub common_name: Option<String>,
     /// One of its alternative names: a DNS name.
@@ -33,7 +33,7 @@ pub struct Says {
     pub issuer: Option<String>,
 }
 
-impl Says {
+impl CertificateConditions {
     /// Returns true if a condition identifies the subject, not only the issuer.
     pub fn names_somebody(&self) -> bool {
         let Self { common_name, dns, uri, email, sha256, issuer: _ } = self;
@@ -59,7 +59,7 @@ impl Says {
 /// The rules that map certificates to principals. The first rule that matches wins.
 #[derive(Clone)]
 pub struct Certificates {
-    rules: Vec<(Says, Arc<Identity>)>,
+    rules: Vec<(CertificateConditions, Arc<Identity>)>,
     clock: Arc<dyn Clock>,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Debug for Certificates {
 
 impl Certificates {
     /// Creates the map from these rules.
-    pub fn new(rules: impl IntoIterator<Item = (Says, Identity)>) -> Self {
+    pub fn new(rules: impl IntoIterator<Item = (CertificateConditions, Identity)>) -> Self {
         let rules = rules.into_iter().map(|(says, who)| (says, Arc::new(who))).collect();
         Self { rules, clock: System::clock() }
     }
@@ -103,7 +103,10 @@ impl Certificates {
     /// Returns the principal of a certificate, even if it has expired.
     pub(super) fn known(&self, shown: &Arc<Certificate>) -> Option<Principal> {
         let (_, who) = self.rules.iter().find(|(says, _)| says.fits(shown))?;
-        let pass = Pass { by: By::Certificate(Arc::clone(shown)), until: Some(shown.until()) };
+        let pass = CallerCredential {
+            by: CredentialKind::Certificate(Arc::clone(shown)),
+            until: Some(shown.until()),
+        };
         Some(Principal {
             owner: Self::owner(&who.name),
             identified: true,
@@ -137,12 +140,12 @@ mod tests {
         }
     }
 
-    fn rules(says: Says) -> Certificates {
+    fn rules(says: CertificateConditions) -> Certificates {
         Certificates::new([(says, Certificates::identity("night", BTreeSet::new(), BTreeSet::new()))])
     }
 
-    fn says(change: impl FnOnce(&mut Says)) -> Says {
-        let mut says = Says::default();
+    fn says(change: impl FnOnce(&mut CertificateConditions)) -> CertificateConditions {
+        let mut says = CertificateConditions::default();
         change(&mut says);
         says
     }
@@ -192,11 +195,11 @@ mod tests {
         let (one, two) = (Certificates::new([of("one"), of("two")]), Certificates::new([of("two")]));
         let principal = one.principal(&Arc::new(nightly())).unwrap();
         assert_eq!(principal.who.name, "one");
-        assert!(auth(one).still_knows(&principal));
-        assert!(!auth(two).still_knows(&principal), "the certificate is another's now");
+        assert!(auth(one).still_admits(&principal));
+        assert!(!auth(two).still_admits(&principal), "the certificate is another's now");
         let elsewhere = says(|says| says.dns = Some("other.example".to_owned()));
         let who = Certificates::identity("one", ["release".to_owned()].into(), BTreeSet::new());
-        assert!(!auth(Certificates::new([(elsewhere, who)])).still_knows(&principal));
+        assert!(!auth(Certificates::new([(elsewhere, who)])).still_admits(&principal));
     }
 
     /// A certificate that expires on an open connection is not accepted on it any more.

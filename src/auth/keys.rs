@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq as _;
 use taskbridge_sdk::Timestamp;
 use zeroize::Zeroizing;
 
-use super::{By, Identity, Pass, Principal, Unauthorized};
+use super::{CallerCredential, CredentialKind, Identity, Principal, Unauthorized};
 use crate::clock::{self, Clock, Entropy, System};
 use crate::tasks::task::Owner;
 
@@ -22,12 +22,12 @@ const RANDOM: usize = 32;
 /// downtime.
 #[derive(Clone)]
 pub struct ApiKeys {
-    keys: Vec<Known>,
+    keys: Vec<KeyEntry>,
     clock: Arc<dyn Clock>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct KeyEntry {
     digest: [u8; 32],
     owner: Owner,
     who: Arc<Identity>,
@@ -99,7 +99,7 @@ impl ApiKeys {
     /// # Errors
     /// See [`BadKey`].
     pub fn new(given: impl IntoIterator<Item = Key>) -> Result<Self, BadKey> {
-        let mut keys: Vec<Known> = Vec::new();
+        let mut keys: Vec<KeyEntry> = Vec::new();
         for Key { sha256, who, until } in given {
             let digest = HEXLOWER_PERMISSIVE
                 .decode(sha256.as_bytes())
@@ -110,7 +110,7 @@ impl ApiKeys {
             if let Some(other) = keys.iter().find(|key| key.digest == digest && key.owner != owner) {
                 return Err(BadKey::Shared(other.owner.as_str().to_owned(), who.name));
             }
-            keys.push(Known { digest, owner, who: Arc::new(who), until });
+            keys.push(KeyEntry { digest, owner, who: Arc::new(who), until });
         }
         Ok(Self { keys, ..Self::default() })
     }
@@ -147,9 +147,9 @@ impl ApiKeys {
                 found = Some(key);
             }
         }
-        let Known { owner, who, until, .. } = found?;
+        let KeyEntry { owner, who, until, .. } = found?;
         let (owner, who) = (owner.clone(), Arc::clone(who));
-        let pass = Pass { by: By::Key(digest), until: *until };
+        let pass = CallerCredential { by: CredentialKind::Key(digest), until: *until };
         Some(Principal { owner, identified: true, pass, who, from: None })
     }
 }

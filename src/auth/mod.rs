@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use certificate::{Certificate, Name};
-pub use certificates::{Certificates, Says};
+pub use certificates::{CertificateConditions, Certificates};
 pub use identity::{Identity, Peer, Presented};
 pub use keys::{ApiKeys, BadKey, Key, make as make_key};
 pub use network::of_one_user;
@@ -34,7 +34,7 @@ pub struct Principal {
     /// caller list its own tasks.
     pub identified: bool,
     /// The credential that authenticated the caller.
-    pub pass: Pass,
+    pub pass: CallerCredential,
     /// The caller's identity, in more detail than the owner.
     pub who: Arc<Identity>,
     /// Client address of the request, if it came over a network.
@@ -43,14 +43,14 @@ pub struct Principal {
 
 /// The credential that authenticated a caller, and its expiry.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Pass {
-    by: By,
+pub struct CallerCredential {
+    by: CredentialKind,
     until: Option<Timestamp>,
 }
 
 /// The kind of credential.
 #[derive(Clone, Default, PartialEq, Eq)]
-enum By {
+enum CredentialKind {
     /// No authentication was required.
     #[default]
     Nothing,
@@ -64,9 +64,9 @@ enum By {
     Certificate(Arc<Certificate>),
 }
 
-impl std::fmt::Debug for Pass {
+impl std::fmt::Debug for CallerCredential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.by == By::Nothing { "Pass(none)" } else { "Pass(hidden)" })
+        f.write_str(if self.by == CredentialKind::Nothing { "Pass(none)" } else { "Pass(hidden)" })
     }
 }
 
@@ -86,8 +86,11 @@ impl Principal {
     /// Returns the client certificate that authenticated the caller, if it was one.
     pub fn certificate(&self) -> Option<&Certificate> {
         match &self.pass.by {
-            By::Certificate(shown) => Some(shown),
-            By::Nothing | By::Key(_) | By::Token(_) | By::Word => None,
+            CredentialKind::Certificate(shown) => Some(shown),
+            CredentialKind::Nothing
+            | CredentialKind::Key(_)
+            | CredentialKind::Token(_)
+            | CredentialKind::Word => None,
         }
     }
 
@@ -197,21 +200,23 @@ impl Authenticator {
 
     /// Returns true if these rules would admit an authenticated caller again, with the same identity. It
     /// ignores expiry, which [`Authenticator::time_left`] returns.
-    pub fn still_knows(&self, principal: &Principal) -> bool {
+    pub fn still_admits(&self, principal: &Principal) -> bool {
         let by_key =
             |keys: &ApiKeys, digest| keys.known(digest).is_some_and(|known| known.is_same(principal));
         match (self, &principal.pass.by) {
             (Authenticator::None { single_user }, _) => Self::unnamed(*single_user).is_same(principal),
-            (Authenticator::ApiKeys(keys) | Authenticator::OAuth(_, keys), By::Key(digest)) => {
+            (Authenticator::ApiKeys(keys) | Authenticator::OAuth(_, keys), CredentialKind::Key(digest)) => {
                 by_key(keys, *digest)
             }
-            (Authenticator::OAuth(oauth, _), By::Token(_) | By::Word) => oauth.still_knows(principal),
+            (Authenticator::OAuth(oauth, _), CredentialKind::Token(_) | CredentialKind::Word) => {
+                oauth.still_admits(principal)
+            }
             (Authenticator::ApiKeys(_) | Authenticator::OAuth(..), _) => false,
-            (Authenticator::Certificates(certificates, _), By::Certificate(shown)) => {
+            (Authenticator::Certificates(certificates, _), CredentialKind::Certificate(shown)) => {
                 certificates.known(shown).is_some_and(|known| known.is_same(principal))
             }
             (Authenticator::Certificates(_, otherwise), _) => {
-                otherwise.as_ref().is_some_and(|otherwise| otherwise.still_knows(principal))
+                otherwise.as_ref().is_some_and(|otherwise| otherwise.still_admits(principal))
             }
         }
     }
@@ -290,11 +295,11 @@ mod tests {
             (&keys(&[("bob", &a)]), false),
             (&open, false),
         ] {
-            assert_eq!(now.still_knows(&ann), knows, "{now:?}");
+            assert_eq!(now.still_admits(&ann), knows, "{now:?}");
         }
         let user = shown(&open, None).unwrap();
-        assert!(open.still_knows(&user) && !before.still_knows(&user));
-        assert!(!Authenticator::None { single_user: false }.still_knows(&user));
+        assert!(open.still_admits(&user) && !before.still_admits(&user));
+        assert!(!Authenticator::None { single_user: false }.still_admits(&user));
         assert_eq!(format!("{:?}", ann.pass), "Pass(hidden)");
     }
 }

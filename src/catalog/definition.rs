@@ -81,25 +81,25 @@ pub struct TermsRule {
     pub min_ttl: Duration,
     /// The maximum lifetime that a client gets.
     pub max_ttl: Duration,
-    /// See [`crate::tasks::task::Terms::keep_result`].
+    /// See [`crate::tasks::task::TaskPolicy::keep_result`].
     pub keep_result: Duration,
-    /// See [`crate::tasks::task::Terms::max_runtime`].
+    /// See [`crate::tasks::task::TaskPolicy::max_runtime`].
     pub max_runtime: Duration,
-    /// See [`crate::tasks::task::Terms::max_wait`].
+    /// See [`crate::tasks::task::TaskPolicy::max_wait`].
     pub max_wait: Option<Duration>,
-    /// See [`crate::tasks::task::Terms::outcome_grace`].
+    /// See [`crate::tasks::task::TaskPolicy::outcome_grace`].
     pub outcome_grace: Duration,
-    /// See [`crate::tasks::task::Terms::on_expiry`].
+    /// See [`crate::tasks::task::TaskPolicy::on_expiry`].
     pub on_expiry: OnExpiry,
-    /// See [`crate::tasks::task::Terms::start_within`].
+    /// See [`crate::tasks::task::TaskPolicy::start_within`].
     pub start_within: Duration,
-    /// See [`crate::tasks::task::Terms::settle_window`].
+    /// See [`crate::tasks::task::TaskPolicy::settle_window`].
     pub settle_window: Duration,
-    /// See [`crate::tasks::task::Terms::on_decline`].
+    /// See [`crate::tasks::task::TaskPolicy::on_decline`].
     pub on_decline: OnRefusal,
-    /// See [`crate::tasks::task::Terms::on_dismiss`].
+    /// See [`crate::tasks::task::TaskPolicy::on_dismiss`].
     pub on_dismiss: OnRefusal,
-    /// See [`crate::tasks::task::Terms::answer_within`].
+    /// See [`crate::tasks::task::TaskPolicy::answer_within`].
     pub answer_within: Option<Duration>,
 }
 

@@ -100,7 +100,7 @@ pub(super) fn describe(schema: &Value, draft: Draft, value: &Value, naming: &Nam
 
 /// A fault in one part of the value.
 #[derive(Clone)]
-struct Fault {
+struct SchemaViolation {
     /// The depth of the part within the whole value.
     depth: usize,
     rule: Rule,
@@ -154,7 +154,7 @@ impl<'p> Path<'p> {
     }
 }
 
-type Faults = Rc<[Fault]>;
+type Faults = Rc<[SchemaViolation]>;
 
 struct Walk<'a> {
     places: Places<'a>,
@@ -214,7 +214,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the faults by the rules without nested schemas.
-    fn of_rules(&mut self, schema: &'a Map<String, Value>, value: &Value, path: &Path<'_>) -> Vec<Fault> {
+    fn of_rules(
+        &mut self,
+        schema: &'a Map<String, Value>,
+        value: &Value,
+        path: &Path<'_>,
+    ) -> Vec<SchemaViolation> {
         let Some(validator) = self.rules_of(schema) else { return Vec::new() };
         let errors = validator.iter_errors(value).take(MAX_FAULTS + 1);
         errors.map(|error| self.of_error(&error, path)).collect()
@@ -259,7 +264,7 @@ impl<'a> Walk<'a> {
         schema: &'a Map<String, Value>,
         value: &'a Value,
         path: &Path<'_>,
-        faults: &mut Vec<Fault>,
+        faults: &mut Vec<SchemaViolation>,
     ) {
         for referred in self.places.referred(schema) {
             faults.extend_from_slice(&self.faults(referred, value, path));
@@ -299,7 +304,7 @@ impl<'a> Walk<'a> {
         forms: &'a [Value],
         value: &'a Value,
         path: &Path<'_>,
-    ) -> Vec<Fault> {
+    ) -> Vec<SchemaViolation> {
         let mut best: Option<Faults> = None;
         let mut fitting = 0;
         for form in forms {
@@ -333,7 +338,7 @@ impl<'a> Walk<'a> {
         schema: &'a Map<String, Value>,
         members: &'a Map<String, Value>,
         path: &Path<'_>,
-        faults: &mut Vec<Fault>,
+        faults: &mut Vec<SchemaViolation>,
     ) {
         let properties = schema.get("properties").and_then(Value::as_object);
         let others = schema.get("additionalProperties").filter(|others| others.is_object());
@@ -379,7 +384,7 @@ impl<'a> Walk<'a> {
         schema: &'a Map<String, Value>,
         items: &'a [Value],
         path: &Path<'_>,
-        faults: &mut Vec<Fault>,
+        faults: &mut Vec<SchemaViolation>,
     ) {
         // Drafts before 2020-12 use `items` and `additionalItems` for `prefixItems` and `items`.
         let (first, others) = match schema.get("items") {
@@ -406,7 +411,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn of_error(&self, error: &ValidationError<'_>, path: &Path<'_>) -> Fault {
+    fn of_error(&self, error: &ValidationError<'_>, path: &Path<'_>) -> SchemaViolation {
         let keyword = error.kind().keyword();
         // A value that is not a scalar may contain a hidden part, and is too long anyway.
         let value = match error.instance().as_ref() {
@@ -424,22 +429,22 @@ impl<'a> Walk<'a> {
         self.fault(path, keyword, &words, rule)
     }
 
-    fn fault(&self, path: &Path<'_>, keyword: &str, words: &str, rule: Rule) -> Fault {
+    fn fault(&self, path: &Path<'_>, keyword: &str, words: &str, rule: Rule) -> SchemaViolation {
         let (place, property) = path.words(self.naming.whole);
         // Even a text without the value can repeat part of it, such as the names of unexpected properties.
         let text = match property.is_some_and(|name| (self.naming.hidden)(name)) {
             true => format!("`{place}`: the value (hidden) does not fit the rule `{keyword}`"),
             false => format!("`{place}`: {} (rule `{keyword}`)", short_line(words, MAX_TEXT)),
         };
-        Fault { depth: path.depth, rule, text }
+        SchemaViolation { depth: path.depth, rule, text }
     }
 }
 
 /// Returns the distance between a value and an alternative. Faults about the kind of the value count first:
 /// its own, or a member's, which often names the kind. Then follow the depth of the faults and their
 /// number.
-fn distance(faults: &[Fault], path: &Path<'_>) -> (usize, std::cmp::Reverse<usize>, usize) {
-    let of_kind = |fault: &&Fault| match fault.rule {
+fn distance(faults: &[SchemaViolation], path: &Path<'_>) -> (usize, std::cmp::Reverse<usize>, usize) {
+    let of_kind = |fault: &&SchemaViolation| match fault.rule {
         Rule::Values => fault.depth <= path.depth + 1,
         Rule::Type | Rule::Forms => fault.depth == path.depth,
         Rule::Other => false,

@@ -24,8 +24,8 @@ pub use definition::{COMPANIONS, ConfirmDefault, Definition, OnAbandon, TaskSupp
 pub use files::FileRule;
 pub use inquiry::{Inquiry, Wants};
 pub use mirrored::{KEYWORD as HEADER_KEYWORD, Mirrored, all as mirrored};
-pub use prepare::{Consent, MAX_KEY, Refused, Request, is_somebody, on_behalf_of};
-pub use prompt::{Filled, Message, Part, Prompt, Prompts, Says};
+pub use prepare::{Consent, MAX_KEY, PrepareError, Request, is_somebody, on_behalf_of};
+pub use prompt::{Filled, Message, MessageTemplate, Part, Prompt, Prompts};
 pub use resource::{Annotations, Body, Card, Readable, Resource, ResourceTemplate, Resources, Role};
 pub use schema::Schema;
 pub use template::Template;
@@ -44,7 +44,7 @@ use crate::seal::Seal;
 use crate::tasks::slots::{OF_OWNER, OF_OWNER_BY_TOOL};
 use crate::tasks::store::SlotLimit;
 use crate::tasks::task::Spec;
-use crate::tasks::tools::{Opened, Tools};
+use crate::tasks::tools::{OpenedSpec, ToolCatalog};
 
 /// Maximum number of jobs in a slot of a tool, a backend or a group that was removed from the config.
 const LIMIT_OF_WHAT_IS_GONE: u32 = 1;
@@ -231,8 +231,8 @@ impl Tool {
 }
 
 #[async_trait]
-impl Tools for Catalog {
-    fn open(&self, spec: &Spec) -> taskbridge_sdk::Result<Opened> {
+impl ToolCatalog for Catalog {
+    fn open(&self, spec: &Spec) -> taskbridge_sdk::Result<OpenedSpec> {
         sealed::open(spec, &self.seal)
     }
 
@@ -275,8 +275,8 @@ impl Tools for Catalog {
 
 /// The current catalog answers the requests of the core.
 #[async_trait]
-impl Tools for Current<Catalog> {
-    fn open(&self, spec: &Spec) -> taskbridge_sdk::Result<Opened> {
+impl ToolCatalog for Current<Catalog> {
+    fn open(&self, spec: &Spec) -> taskbridge_sdk::Result<OpenedSpec> {
         self.get().open(spec)
     }
 

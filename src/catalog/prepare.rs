@@ -11,9 +11,9 @@ use super::sealed::Sealed;
 use super::{ConfirmDefault, Inquiry, OnAbandon, TermsRule, Tool};
 use crate::auth::{Identity, Principal};
 use crate::offload::offload;
-use crate::tasks::service::{Call, Plain};
-use crate::tasks::store::Once;
-use crate::tasks::task::{Origin, Spec, TaskId, Terms};
+use crate::tasks::service::{BlockingCall, Call};
+use crate::tasks::store::IdempotencyKey;
+use crate::tasks::task::{Origin, Spec, TaskId, TaskPolicy};
 use taskbridge_sdk::{OnBehalfOf, Question};
 
 /// How long after its call was abandoned an equal call of the same caller can attach to a task (PROTOCOL:
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Request {
 
 /// The reason why a request does not become a call.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum PrepareError {
     /// The arguments are invalid; the text names path, value and rule (never a sensitive value).
     #[error("{0}")]
     Arguments(String),
@@ -86,26 +86,26 @@ impl Tool {
     /// Validates a request and converts it into a call. It writes nothing.
     ///
     /// # Errors
-    /// See [`Refused`].
-    pub async fn prepare(self: &Arc<Self>, request: Request) -> Result<Call, Refused> {
+    /// See [`PrepareError`].
+    pub async fn prepare(self: &Arc<Self>, request: Request) -> Result<Call, PrepareError> {
         let is_light = self.definition.input.is_light_for(&request.arguments);
         let tool = self.clone();
         offload(is_light, move || tool.prepare_here(request)).await
     }
 
-    fn prepare_here(&self, request: Request) -> Result<Call, Refused> {
+    fn prepare_here(&self, request: Request) -> Result<Call, PrepareError> {
         let tool = &self.definition;
-        let on_behalf_of = on_behalf_of(&request.principal).map_err(Refused::Caller)?;
+        let on_behalf_of = on_behalf_of(&request.principal).map_err(PrepareError::Caller)?;
         let scope = scope(&request);
         let is_compared =
             request.idempotency_key.is_some() || request.nonce.is_some() || request.waits.is_some();
         let digest = if is_compared { self.digest(&request.arguments) } else { String::new() };
-        let (arguments, sealed) = self.check(request.arguments).map_err(Refused::Arguments)?;
-        self.check_inquired(&arguments).map_err(Refused::Arguments)?;
+        let (arguments, sealed) = self.check(request.arguments).map_err(PrepareError::Arguments)?;
+        self.check_inquired(&arguments).map_err(PrepareError::Arguments)?;
         let confirm = self.consent(&arguments, request.consent)?;
         let once = match request.idempotency_key {
-            Some(key) => Some(once(scope.as_deref(), key, digest.clone()).map_err(Refused::Arguments)?),
-            None => request.nonce.map(|nonce| Once {
+            Some(key) => Some(once(scope.as_deref(), key, digest.clone()).map_err(PrepareError::Arguments)?),
+            None => request.nonce.map(|nonce| IdempotencyKey {
                 scope: NONCES.to_owned(),
                 key: nonce,
                 digest: digest.clone(),
@@ -118,7 +118,12 @@ impl Tool {
                 // unique.
                 None => (self.seal.nonce(), Duration::ZERO),
             };
-            Plain { digest, waits, attach_within, cancel_on_abandon: tool.on_abandon == OnAbandon::Cancel }
+            BlockingCall {
+                digest,
+                waits,
+                attach_within,
+                cancel_on_abandon: tool.on_abandon == OnAbandon::Cancel,
+            }
         });
         let named = |name: &String| match arguments.get(name) {
             Some(Value::String(id)) => Some((name.clone(), TaskId::from_wire(id.as_str()))),
@@ -142,7 +147,7 @@ impl Tool {
                 sealed: sealed.seal(&self.seal),
                 unresolved: BTreeMap::new(),
             },
-            terms: Terms { four_eyes: tool.access.answer.not_caller, ..tool.terms.for_ttl(request.ttl) },
+            terms: TaskPolicy { four_eyes: tool.access.answer.not_caller, ..tool.terms.for_ttl(request.ttl) },
             slots,
             when_full: tool.when_full,
             confirm,
@@ -234,21 +239,25 @@ impl Tool {
     /// missing.
     ///
     /// # Errors
-    /// If the arguments are invalid; see [`Refused::Arguments`].
+    /// If the arguments are invalid; see [`PrepareError::Arguments`].
     pub async fn validate(self: &Arc<Self>, arguments: Map<String, Value>) -> Result<(), String> {
         let (tool, arguments) = (self.clone(), Value::Object(arguments));
         offload(self.definition.input.is_light_for(&arguments), move || tool.check(arguments).map(|_| ()))
             .await
     }
 
-    fn consent(&self, arguments: &Map<String, Value>, consent: Consent) -> Result<Option<Question>, Refused> {
+    fn consent(
+        &self,
+        arguments: &Map<String, Value>,
+        consent: Consent,
+    ) -> Result<Option<Question>, PrepareError> {
         match &self.definition.confirm {
             None => Ok(None),
             Some(_) if consent == Consent::Given => Ok(None),
             Some(confirm) if consent == Consent::Ask => Ok(Some(confirm.question(arguments))),
             Some(confirm) => match confirm.default {
                 ConfirmDefault::Accept => Ok(None),
-                ConfirmDefault::Refuse => Err(Refused::CannotAsk(format!(
+                ConfirmDefault::Refuse => Err(PrepareError::CannotAsk(format!(
                     "{} asks for consent before it starts, and this client cannot be asked (it does not support \
                      elicitation): nothing was started",
                     self.name
@@ -265,8 +274,8 @@ impl Tool {
 }
 
 impl TermsRule {
-    fn for_ttl(&self, ttl: Option<Duration>) -> Terms {
-        Terms {
+    fn for_ttl(&self, ttl: Option<Duration>) -> TaskPolicy {
+        TaskPolicy {
             ttl: ttl.unwrap_or(self.default_ttl).clamp(self.min_ttl, self.max_ttl),
             keep_result: self.keep_result,
             max_runtime: self.max_runtime,
@@ -312,7 +321,7 @@ fn scope(request: &Request) -> Option<String> {
     request.origin.session.as_ref().map(|session| format!("session:{session}"))
 }
 
-fn once(scope: Option<&str>, key: String, digest: String) -> Result<Once, String> {
+fn once(scope: Option<&str>, key: String, digest: String) -> Result<IdempotencyKey, String> {
     let Some(scope) = scope else {
         return Err(
             "an idempotency key needs a caller who can be told from others: set `single_user` or api keys \
@@ -323,7 +332,7 @@ fn once(scope: Option<&str>, key: String, digest: String) -> Result<Once, String
     if key.is_empty() || key.len() > MAX_KEY {
         return Err(format!("an idempotency key has 1 to {MAX_KEY} bytes, and this one has {}", key.len()));
     }
-    Ok(Once { scope: scope.to_owned(), key, digest })
+    Ok(IdempotencyKey { scope: scope.to_owned(), key, digest })
 }
 
 /// Serializes JSON with members sorted by name and without whitespace.

@@ -36,12 +36,12 @@ pub struct Message {
     /// The role of the speaker.
     pub role: Role,
     /// The content.
-    pub says: Says,
+    pub says: MessageTemplate,
 }
 
 /// The content of a message.
 #[derive(Debug)]
-pub enum Says {
+pub enum MessageTemplate {
     /// A text.
     Text(Template),
     /// A picture or a sound.
@@ -138,10 +138,10 @@ impl Message {
             address::check(&uri).map(|()| uri)
         };
         let part = match &self.says {
-            Says::Text(template) => Part::Block(Content::text(template.render(given)?)),
-            Says::Block(block) => Part::Block(block.clone()),
-            Says::Embed(template) => Part::Embed(at(template)?),
-            Says::Link(template) => Part::Link(at(template)?),
+            MessageTemplate::Text(template) => Part::Block(Content::text(template.render(given)?)),
+            MessageTemplate::Block(block) => Part::Block(block.clone()),
+            MessageTemplate::Embed(template) => Part::Embed(at(template)?),
+            MessageTemplate::Link(template) => Part::Link(at(template)?),
         };
         Ok(Filled { role: self.role, part })
     }

@@ -11,7 +11,7 @@ use taskbridge_sdk::{Error, FileContent, InputFile, Result, SourceFile};
 
 use crate::seal::{Purpose, Seal};
 use crate::tasks::task::Spec;
-use crate::tasks::tools::Opened;
+use crate::tasks::tools::OpenedSpec;
 
 /// The sealed part of a call's arguments.
 #[derive(Default, Serialize, Deserialize)]
@@ -71,11 +71,11 @@ impl Sealed {
     }
 }
 
-/// Implements [`crate::tasks::tools::Tools::open`]. A file argument gets the file's name as its value; the
-/// adapter replaces it by the path.
-pub(super) fn open(spec: &Spec, seal: &Seal) -> Result<Opened> {
+/// Implements [`crate::tasks::tools::ToolCatalog::open`]. A file argument gets the file's name as its value;
+/// the adapter replaces it by the path.
+pub(super) fn open(spec: &Spec, seal: &Seal) -> Result<OpenedSpec> {
     let Some(text) = &spec.sealed else {
-        return Ok(Opened { arguments: spec.arguments.clone(), files: Vec::new() });
+        return Ok(OpenedSpec { arguments: spec.arguments.clone(), files: Vec::new() });
     };
     let sealed: Sealed = seal.open(Purpose::Arguments, text).ok_or_else(|| {
         Error::config(
@@ -89,7 +89,7 @@ pub(super) fn open(spec: &Spec, seal: &Seal) -> Result<Opened> {
         arguments.insert(file.parameter.clone(), Value::String(file.name.clone()));
         files.push(InputFile { content: content(&file)?, parameter: file.parameter, name: file.name });
     }
-    Ok(Opened { arguments: Value::Object(arguments), files })
+    Ok(OpenedSpec { arguments: Value::Object(arguments), files })
 }
 
 fn content(file: &File) -> Result<FileContent> {

@@ -9,13 +9,13 @@ use taskbridge_sdk::sim::Sim;
 use taskbridge_sdk::{FileContent, OnBehalfOf, Output, Registry, SourceFile};
 
 use super::Consent;
-use super::{Catalog, Refused, Request};
+use super::{Catalog, PrepareError, Request};
 use crate::auth::{Identity, Principal};
 use crate::clock::System;
 use crate::seal::Seal;
 use crate::tasks::service::Call;
 use crate::tasks::task::{Origin, Owner};
-use crate::tasks::tools::{Opened, Tools as _};
+use crate::tasks::tools::{OpenedSpec, ToolCatalog as _};
 
 const CONFIG: &str = r#"
 [lifetime]
@@ -90,7 +90,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 
-fn prepare(catalog: &Catalog, tool: &str, request: Request) -> Result<Call, Refused> {
+fn prepare(catalog: &Catalog, tool: &str, request: Request) -> Result<Call, PrepareError> {
     block_on(catalog.get(tool).unwrap().prepare(request))
 }
 
@@ -155,7 +155,7 @@ fn call_files_cannot_be_forged() {
     let open = |doc: Value| {
         let call = prepare(&catalog, "filed", request(json!({"doc": doc})))?;
         assert_eq!(call.spec.arguments, json!({}));
-        Ok::<_, Refused>(catalog.open(&call.spec).unwrap())
+        Ok::<_, PrepareError>(catalog.open(&call.spec).unwrap())
     };
     let opened = open(json!({"content": "hello", "name": "b.txt"})).unwrap();
     assert_eq!(opened.arguments, json!({"doc": "b.txt"}));
@@ -163,7 +163,7 @@ fn call_files_cannot_be_forged() {
     assert!(matches!(&opened.files[0].content, FileContent::Inline(bytes) if bytes == b"hello"));
 
     let opened = open(json!({"uri": format!("file://{}/a.txt", dir.display())})).unwrap();
-    let source = |opened: Opened| match opened.files.into_iter().next().unwrap().content {
+    let source = |opened: OpenedSpec| match opened.files.into_iter().next().unwrap().content {
         FileContent::Source(source) => source,
         FileContent::Inline(_) => panic!("the call named a path"),
     };
@@ -193,7 +193,9 @@ fn confirmation_is_asked_where_possible() {
     let question = prepare(&catalog, "asks", asked).unwrap().confirm.unwrap();
     assert_eq!(question.message, "Delete /x?");
     let refused = prepare(&catalog, "asks", request(json!({"path": "/x"}))).unwrap_err();
-    assert!(matches!(refused, Refused::CannotAsk(_)) && refused.to_string().contains("nothing was started"));
+    assert!(
+        matches!(refused, PrepareError::CannotAsk(_)) && refused.to_string().contains("nothing was started")
+    );
     assert!(prepare(&catalog, "goes_on", request(json!({}))).unwrap().confirm.is_none());
     let asked = Request { consent: Consent::Ask, ..request(json!({})) };
     assert!(prepare(&catalog, "goes_on", asked).unwrap().confirm.is_some());
@@ -277,7 +279,7 @@ fn call_names_its_caller() {
     assert_eq!((told.name.as_str(), told.id().as_str()), ("7", "https://id.example#acme#client_id=7"));
 
     let refused = whom(Identity::named("ann\r\nX-Role: admin")).unwrap_err();
-    assert!(matches!(refused, Refused::Caller(_)), "{refused}");
+    assert!(matches!(refused, PrepareError::Caller(_)), "{refused}");
     assert!(refused.to_string().starts_with("nothing was started: your name holds a control character"));
 }
 

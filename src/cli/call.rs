@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use humantime_serde::re::humantime::parse_duration;
 
-use crate::client::{self, Errand, Order};
+use crate::client::{self, ClientCommand, Invocation};
 use crate::config::locate::Environment;
 
 /// Default endpoint.
@@ -92,15 +92,15 @@ pub(super) struct Options {
 }
 
 impl Options {
-    fn order(self, environment: Environment) -> Order {
+    fn order(self, environment: Environment) -> Invocation {
         let again = match &self.url {
             None => "taskbridge call".to_owned(),
             Some(url) => format!("taskbridge call --url {url}"),
         };
         let errand = match (self.task, self.tool) {
-            (Some(task), _) if self.cancel => Errand::Cancel { task },
-            (Some(task), _) => Errand::Attach { task },
-            (None, Some(tool)) if !self.list => Errand::Call(client::Call {
+            (Some(task), _) if self.cancel => ClientCommand::Cancel { task },
+            (Some(task), _) => ClientCommand::Attach { task },
+            (None, Some(tool)) if !self.list => ClientCommand::Call(client::Call {
                 tool,
                 words: self.arguments,
                 arguments: self.args,
@@ -108,9 +108,9 @@ impl Options {
                 idempotency_key: self.idempotency_key,
                 detach: self.detach,
             }),
-            (None, tool) => Errand::List { tool },
+            (None, tool) => ClientCommand::List { tool },
         };
-        Order {
+        Invocation {
             url: self.url.or(environment.url).unwrap_or_else(|| DEFAULT_URL.to_owned()),
             key: environment.key.map(|key| key.reveal().to_owned()),
             errand,

@@ -8,7 +8,7 @@ use taskbridge_sdk::{Finding, PolicyDocument, Registry, ToolTarget, Verdict};
 
 use super::store::runtime;
 use super::{File, complain, load, print};
-use crate::app::{Checked, NoOffer, counted, look_over, offers};
+use crate::app::{CheckResult, DiscoveryFailure, counted, look_over, offers};
 use crate::config::locate::Environment;
 use crate::config::{self, Config};
 
@@ -83,13 +83,13 @@ fn ended<T>(work: impl Future<Output = T>) -> Result<T, String> {
     Ok(done)
 }
 
-fn wrong_config(problem: &str) -> Checked {
-    Checked { of: "config".to_owned(), finding: Finding::fault("file", problem, "mend it there") }
+fn wrong_config(problem: &str) -> CheckResult {
+    CheckResult { of: "config".to_owned(), finding: Finding::fault("file", problem, "mend it there") }
 }
 
-fn told(all: &[Checked]) -> String {
+fn told(all: &[CheckResult]) -> String {
     let mut text = String::new();
-    for Checked { of, finding: Finding { what, verdict, says, fix } } in all {
+    for CheckResult { of, finding: Finding { what, verdict, says, fix } } in all {
         text.push_str(&format!("{verdict:<8} {of}: {what}: {says}\n"));
         for line in fix.iter().flat_map(|fix| fix.lines()) {
             text.push_str(&format!("         > {line}\n"));
@@ -125,10 +125,12 @@ pub(super) fn discover(registry: &Registry, options: &Discovering) -> Result<(),
             }
             // Without a backend argument, a backend that has no discovery is skipped, unless `discover` is
             // configured for it.
-            Err(NoOffer::Unable(error)) if options.backend.is_none() && backend.discover.is_none() => {
+            Err(DiscoveryFailure::Unable(error))
+                if options.backend.is_none() && backend.discover.is_none() =>
+            {
                 complain(&format!("taskbridge: backend `{name}` is passed over: {error}"));
             }
-            Err(NoOffer::Unable(error) | NoOffer::Failed(error)) => {
+            Err(DiscoveryFailure::Unable(error) | DiscoveryFailure::Failed(error)) => {
                 failed.push(format!("taskbridge: backend `{name}`: {error}"));
             }
         }

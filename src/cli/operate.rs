@@ -16,7 +16,7 @@ use crate::notify::Receivers;
 use crate::store::postgres::{PostgresStore, StoreClock};
 use crate::store::sqlite::{Mode, SqliteStore};
 use crate::store::survey::Survey;
-use crate::tasks::audit::Lines;
+use crate::tasks::audit::AuditLineStore;
 
 /// Number of connections that one command uses.
 const CONNECTIONS: usize = 2;
@@ -39,7 +39,7 @@ pub(super) struct Opened {
     /// Settings of the audit log.
     pub(super) audit: Settings,
     /// The audit log in the store.
-    pub(super) lines: Arc<dyn Lines>,
+    pub(super) lines: Arc<dyn AuditLineStore>,
     /// The limit of each slot, in rows.
     pub(super) limits: BTreeMap<String, Option<u32>>,
 }
@@ -49,7 +49,7 @@ pub(super) async fn open(registry: &Registry, file: &File) -> Result<Opened, Str
     let config: Config = load(registry, file, &Environment::of_process())?.0;
     let place = config.store.database.to_string();
     let receivers = Receivers::new(config.notify);
-    let (store, lines): (Arc<dyn Survey>, Arc<dyn Lines>) = match config.store.database {
+    let (store, lines): (Arc<dyn Survey>, Arc<dyn AuditLineStore>) = match config.store.database {
         Database::Sqlite(path) => {
             let opened = SqliteStore::open_existing(&path, System::clock(), Mode::Threaded);
             let store = Arc::new(opened.map_err(|error| format!("taskbridge: {error}"))?);

@@ -12,9 +12,9 @@ use super::{File, load, print};
 use crate::app::counted;
 use crate::config::Database;
 use crate::config::locate::Environment;
-use crate::store::check::{self, Finding, Terms};
+use crate::store::check::{self, Expectations, Finding};
 use crate::store::copy;
-use crate::store::postgres::{self, Migrated, Place};
+use crate::store::postgres::{self, ConnectionConfig, Migrated};
 use crate::tasks::store::StoreError;
 
 #[derive(Subcommand)]
@@ -90,8 +90,9 @@ async fn check(opened: &Opened) -> Result<ExitCode, String> {
     let told = |error: StoreError| format!("taskbridge: {error}");
     let store = &opened.store;
     let now = store.now().await.map_err(told)?;
-    let terms = Terms { now, lease: opened.lease, history: opened.history, limits: opened.limits.clone() };
-    let mut found = check::strays(&store.strays().await.map_err(told)?, &terms);
+    let terms =
+        Expectations { now, lease: opened.lease, history: opened.history, limits: opened.limits.clone() };
+    let mut found = check::strays(&store.related_records().await.map_err(told)?, &terms);
     let (mut count, mut after) = (0, String::new());
     loop {
         let rows = store.rows(&after, PAGE).await.map_err(told)?;
@@ -128,7 +129,7 @@ pub(super) fn migrate(registry: &Registry, file: &File) -> Result<(), String> {
 }
 
 /// Returns the PostgreSQL database of a config.
-fn place(registry: &Registry, file: &File) -> Result<Place, String> {
+fn place(registry: &Registry, file: &File) -> Result<ConnectionConfig, String> {
     let config = load(registry, file, &Environment::of_process())?.0;
     match config.store.database {
         Database::Postgres(place) => Ok(place),

@@ -19,19 +19,19 @@ use super::operate::{Opened, open};
 use super::store::runtime;
 use super::{File, complain, print};
 use crate::app::counted;
-use crate::audit::{Asking, Auditor, Means};
+use crate::audit::{AuditDependencies, Auditor, RequestContext};
 use crate::clock::{self, System};
 use crate::seal::Seal;
-use crate::store::survey::Surveyed;
-use crate::tasks::history::Scribe;
-use crate::tasks::ledger::{Ledger, Nudge};
+use crate::store::survey::SurveyRow;
+use crate::tasks::history::HistoryRecorder;
 use crate::tasks::machine::{Cancel, Event};
 use crate::tasks::meter::Unmetered;
 use crate::tasks::store::{Holder, Lease, SlotLimit, StoreError};
 use crate::tasks::task::{Job, Outcome, Spec, Task, TaskId};
+use crate::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use crate::tasks::time::StoreTime;
-use crate::tasks::tools::{Opened as Arguments, Tools};
-use crate::tasks::watch::Watch;
+use crate::tasks::tools::{OpenedSpec as Arguments, ToolCatalog};
+use crate::tasks::watch::ChangeNotifier;
 
 /// Number of rows that are read at a time.
 const PAGE: usize = 500;
@@ -90,16 +90,16 @@ pub(super) fn run(registry: &Registry, command: Command) -> Result<ExitCode, Str
     })
 }
 
-fn told(error: StoreError) -> String {
+fn store_error_text(error: StoreError) -> String {
     format!("taskbridge: {error}")
 }
 
 /// Returns all rows that match the filter, newest first. Rows that cannot be parsed are only counted.
 async fn found(opened: &Opened, filter: &Filter) -> Result<(Vec<View>, Timestamp), String> {
-    let now = opened.store.now().await.map_err(told)?;
+    let now = opened.store.now().await.map_err(store_error_text)?;
     let (mut views, mut after, mut unreadable) = (Vec::new(), String::new(), 0);
     loop {
-        let rows = opened.store.rows(&after, PAGE).await.map_err(told)?;
+        let rows = opened.store.rows(&after, PAGE).await.map_err(store_error_text)?;
         let Some(last) = rows.last() else { break };
         after.clone_from(&last.id);
         for row in &rows {
@@ -140,7 +140,7 @@ async fn export(opened: &Opened, filter: &Filter) -> Result<ExitCode, String> {
     let (views, _) = found(opened, filter).await?;
     for view in views {
         let id = TaskId::from_wire(view.id.clone());
-        let history = opened.store.entries(&id).await.map_err(told)?;
+        let history = opened.store.entries(&id).await.map_err(store_error_text)?;
         let line = serde_json::to_string(&view.with(&history)).map_err(|error| error.to_string())?;
         print(&format!("{line}\n"));
     }
@@ -151,7 +151,7 @@ async fn export(opened: &Opened, filter: &Filter) -> Result<ExitCode, String> {
 async fn one(opened: &Opened, beginning: &str) -> Result<TaskId, String> {
     let place = &opened.place;
     let exact = TaskId::from_wire(beginning);
-    let ids = opened.store.ids(beginning, 10).await.map_err(told)?;
+    let ids = opened.store.ids(beginning, 10).await.map_err(store_error_text)?;
     if ids.contains(&exact) {
         return Ok(exact);
     }
@@ -172,16 +172,16 @@ async fn one(opened: &Opened, beginning: &str) -> Result<TaskId, String> {
 }
 
 /// Returns the row of a task, if it still exists.
-async fn row(opened: &Opened, id: &TaskId) -> Result<Option<(Surveyed, Task)>, String> {
+async fn row(opened: &Opened, id: &TaskId) -> Result<Option<(SurveyRow, Task)>, String> {
     // `rows` returns ids after a given one. The id without its last character sorts just before the id. Only
     // ids with that same prefix lie in between.
-    if opened.store.get(id, None).await.map_err(told)?.is_none() {
+    if opened.store.get(id, None).await.map_err(store_error_text)?.is_none() {
         return Ok(None);
     }
     let mut after: String = id.as_str().to_owned();
     after.pop();
     loop {
-        let rows = opened.store.rows(&after, PAGE).await.map_err(told)?;
+        let rows = opened.store.rows(&after, PAGE).await.map_err(store_error_text)?;
         let Some(last) = rows.last() else { return Ok(None) };
         after.clone_from(&last.id);
         if let Some(row) = rows.iter().find(|row| row.id == id.as_str()) {
@@ -195,8 +195,8 @@ async fn row(opened: &Opened, id: &TaskId) -> Result<Option<(Surveyed, Task)>, S
 
 async fn show(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     let id = one(opened, id).await?;
-    let history = opened.store.entries(&id).await.map_err(told)?;
-    let now = opened.store.now().await.map_err(told)?;
+    let history = opened.store.entries(&id).await.map_err(store_error_text)?;
+    let now = opened.store.now().await.map_err(store_error_text)?;
     match row(opened, &id).await? {
         Some((row, task)) => print(&print::task(&View::of(&row, &task), now)),
         None => print(&format!("{:<11} {id}\n{:<11} deleted: only its history is left\n", "task", "state")),
@@ -211,14 +211,17 @@ async fn change(
     id: &TaskId,
     (command, event): (&str, Event),
 ) -> Result<Option<(Task, Task)>, String> {
-    let key = opened.store.seal_key(clock::random(&System)).await.map_err(told)?;
+    let key = opened.store.seal_key(clock::random(&System)).await.map_err(store_error_text)?;
     let entropy = System::entropy();
     let seal = Seal::new(&key, Arc::clone(&entropy));
-    let means = Means { seal, clock: System::clock(), entropy, replica: opened.name.clone() };
+    let means = AuditDependencies { seal, clock: System::clock(), entropy, replica: opened.name.clone() };
     let (audit, writer) = Auditor::new(&opened.audit, means, Arc::clone(&opened.lines));
     let (audit, stop) = (Arc::new(audit), CancellationToken::new());
-    let asking =
-        Arc::new(Asking::operator(format!("uid {}, {}", rustix::process::getuid().as_raw(), opened.name)));
+    let asking = Arc::new(RequestContext::operator(format!(
+        "uid {}, {}",
+        rustix::process::getuid().as_raw(),
+        opened.name
+    )));
     let work = asking.within(async {
         let changed = changed(opened, id, (command, event), &audit).await;
         stop.cancel();
@@ -238,21 +241,22 @@ async fn changed(
     (command, event): (&str, Event),
     audit: &Arc<Auditor>,
 ) -> Result<Option<(Task, Task)>, String> {
-    let Some(before) = opened.store.get(id, None).await.map_err(told)? else { return Ok(None) };
-    audit.operated(command, &before).await.map_err(told)?;
-    let time = StoreTime::of(Arc::clone(&opened.store) as _, System::uptime()).await.map_err(told)?;
-    let ledger = Ledger {
+    let Some(before) = opened.store.get(id, None).await.map_err(store_error_text)? else { return Ok(None) };
+    audit.operated(command, &before).await.map_err(store_error_text)?;
+    let time =
+        StoreTime::of(Arc::clone(&opened.store) as _, System::uptime()).await.map_err(store_error_text)?;
+    let ledger = TaskWriter {
         store: Arc::clone(&opened.store) as _,
-        watch: Watch::default(),
+        watch: ChangeNotifier::default(),
         clock: time,
         tools: Arc::new(NoTools),
         receivers: Arc::new(opened.receivers.clone()),
-        nudge: Arc::new(Nudge::default()),
-        scribe: Scribe { replica: Holder(opened.name.clone()), keeps: opened.keeps },
+        nudge: Arc::new(ReconcilerSignals::default()),
+        scribe: HistoryRecorder { replica: Holder(opened.name.clone()), keeps: opened.keeps },
         meter: Arc::new(Unmetered),
         audit: Arc::clone(audit) as _,
     };
-    let after = ledger.apply(before.clone(), event, Lease::Keep).await.map_err(told)?;
+    let after = ledger.apply(before.clone(), event, Lease::Keep).await.map_err(store_error_text)?;
     Ok(after.map(|after| (before, after)))
 }
 
@@ -277,7 +281,9 @@ async fn cancel(opened: &Opened, id: &str) -> Result<ExitCode, String> {
 
 async fn retry(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     let id = one(opened, id).await?;
-    let Some(task) = opened.store.get(&id, None).await.map_err(told)? else { return Err(gone(&id)) };
+    let Some(task) = opened.store.get(&id, None).await.map_err(store_error_text)? else {
+        return Err(gone(&id));
+    };
     let why_not = match &task.job {
         Job::Closed { .. } => Some("nothing is owed for it any more".to_owned()),
         Job::Pending { queued: true, .. } => {
@@ -305,7 +311,9 @@ async fn retry(opened: &Opened, id: &str) -> Result<ExitCode, String> {
 
 async fn abandon(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     let id = one(opened, id).await?;
-    let Some(task) = opened.store.get(&id, None).await.map_err(told)? else { return Err(gone(&id)) };
+    let Some(task) = opened.store.get(&id, None).await.map_err(store_error_text)? else {
+        return Err(gone(&id));
+    };
     let ended = |task: &Task| {
         let state = view::state(task);
         format!("taskbridge: task {id} has ended already: {state}; there is nothing left to abandon")
@@ -342,7 +350,7 @@ fn gone(id: &TaskId) -> String {
 struct NoTools;
 
 #[async_trait]
-impl Tools for NoTools {
+impl ToolCatalog for NoTools {
     fn open(&self, _spec: &Spec) -> JobResult<Arguments> {
         Err(Error::config("operators' commands start no job"))
     }

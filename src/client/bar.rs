@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
-use super::screen::{Standing, write_line};
+use super::screen::{JobProgress, write_line};
 use super::terminal::{columns, harmless};
 
 /// Number of steps of the bar.
@@ -37,7 +37,7 @@ impl Bar {
     }
 
     /// Draws the state of the job.
-    pub(super) fn draw(&self, standing: &Standing, elapsed: &str) {
+    pub(super) fn draw(&self, standing: &JobProgress, elapsed: &str) {
         let message = standing.message.as_deref().map(|text| harmless(text).replace('\n', " "));
         let message = message.unwrap_or_default();
         let part = standing.part();

@@ -1,4 +1,4 @@
-//! [`Fault`]: the reason why a request has no result, classified by the client's reaction.
+//! [`ServerCallError`]: the reason why a request has no result, classified by the client's reaction.
 
 use reqwest::StatusCode;
 use taskbridge_sdk::innermost;
@@ -7,7 +7,7 @@ use crate::mcp::jsonrpc;
 
 /// The reason why a request has no result.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum ServerCallError {
     /// A network error. The request may have arrived, unless `unsent`.
     #[error("{why}")]
     Network {
@@ -35,7 +35,7 @@ pub(super) enum Fault {
     NotMcp(String),
 }
 
-impl Fault {
+impl ServerCallError {
     /// Returns true if a retry of the same request may succeed.
     pub(super) fn passes(&self) -> bool {
         match self {
@@ -49,7 +49,7 @@ impl Fault {
     }
 }
 
-impl From<reqwest::Error> for Fault {
+impl From<reqwest::Error> for ServerCallError {
     fn from(error: reqwest::Error) -> Self {
         let unsent = error.is_connect() || error.is_builder();
         let why =

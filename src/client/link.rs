@@ -1,5 +1,5 @@
-//! [`Link`]: exchanges messages with one address over Streamable HTTP. It must not know a method. It owns
-//! the API key and never returns it.
+//! [`HttpTransport`]: exchanges messages with one address over Streamable HTTP. It must not know a method. It
+//! owns the API key and never returns it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, Url, redirect};
 use sse_stream::SseByteStream;
 use taskbridge_sdk::innermost;
 
-use super::fault::Fault;
+use super::fault::ServerCallError;
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{self, Bounds, Message};
 
@@ -28,7 +28,7 @@ const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
 /// A connection to one server.
-pub(super) struct Link {
+pub(super) struct HttpTransport {
     http: reqwest::Client,
     url: Url,
 }
@@ -36,7 +36,7 @@ pub(super) struct Link {
 /// The session and the protocol revision of a message. Neither is known before initialization; a server
 /// need not have sessions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct SessionHeaders {
     pub(super) session: Option<String>,
     pub(super) revision: Option<Revision>,
 }
@@ -49,7 +49,7 @@ pub(super) struct Event {
     pub(super) message: Option<Message>,
 }
 
-impl Link {
+impl HttpTransport {
     /// Creates a client for this address, with this API key.
     ///
     /// # Errors
@@ -82,7 +82,11 @@ impl Link {
     }
 
     /// Sends one message.
-    pub(super) async fn post(&self, place: &Place, body: Vec<u8>) -> Result<Response, Fault> {
+    pub(super) async fn post(
+        &self,
+        place: &SessionHeaders,
+        body: Vec<u8>,
+    ) -> Result<Response, ServerCallError> {
         let accept = format!("{JSON}, {EVENTS}");
         let request =
             self.prepared(Method::POST, place).header("accept", accept).header("content-type", JSON);
@@ -90,7 +94,11 @@ impl Link {
     }
 
     /// Opens the stream for server-initiated messages, after the event with this id.
-    pub(super) async fn listen(&self, place: &Place, after: Option<&str>) -> Result<Response, Fault> {
+    pub(super) async fn listen(
+        &self,
+        place: &SessionHeaders,
+        after: Option<&str>,
+    ) -> Result<Response, ServerCallError> {
         let mut request = self.prepared(Method::GET, place).header("accept", EVENTS);
         if let Some(after) = after {
             request = request.header("last-event-id", after);
@@ -99,12 +107,12 @@ impl Link {
     }
 
     /// Ends the session.
-    pub(super) async fn end(&self, place: &Place) -> Result<(), Fault> {
+    pub(super) async fn end(&self, place: &SessionHeaders) -> Result<(), ServerCallError> {
         self.prepared(Method::DELETE, place).send().await?;
         Ok(())
     }
 
-    fn prepared(&self, method: Method, place: &Place) -> RequestBuilder {
+    fn prepared(&self, method: Method, place: &SessionHeaders) -> RequestBuilder {
         let mut request = self.http.request(method, self.url.clone());
         if let Some(session) = &place.session {
             request = request.header("mcp-session-id", session);
@@ -129,22 +137,22 @@ pub(super) fn is_loopback(url: &Url) -> bool {
 }
 
 /// Returns the response, or an error by its status.
-async fn accepted(place: &Place, response: Response) -> Result<Response, Fault> {
+async fn accepted(place: &SessionHeaders, response: Response) -> Result<Response, ServerCallError> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
     if status.is_redirection() {
         let to = response.headers().get("location").and_then(|to| to.to_str().ok()).unwrap_or("elsewhere");
-        return Err(Fault::NotMcp(format!("the server redirects to {to}: give that address")));
+        return Err(ServerCallError::NotMcp(format!("the server redirects to {to}: give that address")));
     }
     let body = start_of(response).await;
     let told = serde_json::from_slice::<serde_json::Value>(&body).ok();
     let message = told.as_ref().and_then(|told| told.pointer("/error/message")?.as_str()).unwrap_or_default();
     let message = message.to_owned();
     Err(match status {
-        StatusCode::NOT_FOUND if place.session.is_some() => Fault::NoSession(message),
-        _ => Fault::Status { status, message },
+        StatusCode::NOT_FOUND if place.session.is_some() => ServerCallError::NoSession(message),
+        _ => ServerCallError::Status { status, message },
     })
 }
 
@@ -166,13 +174,13 @@ pub(super) fn is_stream(response: &Response) -> bool {
 }
 
 /// Parses the only message of a response.
-pub(super) async fn message(response: Response) -> Result<Message, Fault> {
+pub(super) async fn message(response: Response) -> Result<Message, ServerCallError> {
     let body = response.bytes().await?;
     read(&body)
 }
 
 /// Returns the events of a stream until it ends.
-pub(super) fn events(response: Response) -> impl Stream<Item = Result<Event, Fault>> + Unpin {
+pub(super) fn events(response: Response) -> impl Stream<Item = Result<Event, ServerCallError>> + Unpin {
     SseByteStream::new(Box::pin(response.bytes_stream())).map(|event| {
         let event = event.map_err(|error| broken(&error))?;
         let data = event.data.filter(|data| !data.is_empty());
@@ -182,7 +190,7 @@ pub(super) fn events(response: Response) -> impl Stream<Item = Result<Event, Fau
 }
 
 /// Converts the error of a stream that ended early.
-fn broken(error: &sse_stream::Error) -> Fault {
+fn broken(error: &sse_stream::Error) -> ServerCallError {
     let why = match error {
         sse_stream::Error::Body(cause) => match cause.downcast_ref::<reqwest::Error>() {
             Some(cause) if cause.is_timeout() => "no sign of life from the server".to_owned(),
@@ -190,11 +198,11 @@ fn broken(error: &sse_stream::Error) -> Fault {
         },
         other => innermost(other),
     };
-    Fault::Network { why, unsent: false }
+    ServerCallError::Network { why, unsent: false }
 }
 
-fn read(text: &[u8]) -> Result<Message, Fault> {
+fn read(text: &[u8]) -> Result<Message, ServerCallError> {
     jsonrpc::parse(text, Bounds::default()).map_err(|bad| {
-        Fault::NotMcp(format!("what the server sent is no MCP message: {}", bad.error.message))
+        ServerCallError::NotMcp(format!("what the server sent is no MCP message: {}", bad.error.message))
     })
 }

@@ -2,7 +2,7 @@
 //! asks its questions at the terminal and prints its result. It speaks MCP 2025-11-25 over Streamable HTTP
 //! like any client, and must not know any internals of the server.
 //!
-//! [`run`] executes one [`Order`]. [`link`] transports messages and [`session`] sends requests.
+//! [`run`] executes one [`Invocation`]. [`link`] transports messages and [`session`] sends requests.
 //! [`arguments`] parses the command line by a tool's schema. [`follow`] is the main loop over the events of
 //! [`wait`] and the session, the answers of [`ask`] at the [`terminal`], and signals. [`screen`],
 //! [`output`] and [`save`] produce the output.
@@ -10,7 +10,7 @@
 mod arguments;
 mod ask;
 mod bar;
-mod errand;
+mod commands;
 mod fault;
 mod follow;
 mod form;
@@ -31,9 +31,9 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use self::fault::Fault;
+use self::fault::ServerCallError;
 use self::follow::Signals;
-use self::link::Link;
+use self::link::HttpTransport;
 use self::session::Session;
 use self::terminal::Terminal;
 
@@ -45,13 +45,13 @@ const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
 
 /// A command for the client, with its options.
-pub(crate) struct Order {
+pub(crate) struct Invocation {
     /// The server's endpoint.
     pub(crate) url: String,
     /// The API key, for a server that requires one. It is never shown.
     pub(crate) key: Option<String>,
     /// The command.
-    pub(crate) errand: Errand,
+    pub(crate) errand: ClientCommand,
     /// Print one JSON document instead of text.
     pub(crate) json: bool,
     /// Print only the result and errors.
@@ -65,7 +65,7 @@ pub(crate) struct Order {
 }
 
 /// A command for the server.
-pub(crate) enum Errand {
+pub(crate) enum ClientCommand {
     /// List all tools, or show one.
     List {
         /// The tool to show.
@@ -119,7 +119,7 @@ impl Failure {
 
 /// Executes a command and returns the exit code: 0 if the job succeeded, 1 if it did not, 2 if the command
 /// is invalid or the server cannot be reached, 124 after a timeout, 130 if the user left before the end.
-pub(crate) async fn run(order: &Order) -> u8 {
+pub(crate) async fn run(order: &Invocation) -> u8 {
     match attempt(order).await {
         Ok(code) => code,
         Err(Failure { code, message }) => {
@@ -129,7 +129,7 @@ pub(crate) async fn run(order: &Order) -> u8 {
     }
 }
 
-async fn attempt(order: &Order) -> Result<u8, Failure> {
+async fn attempt(order: &Invocation) -> Result<u8, Failure> {
     let url = endpoint(&order.url)?;
     // Standard input is read before signals are handled, so that Ctrl-C still ends the program here.
     let input = if wants_input(&order.errand) { read_input()? } else { Vec::new() };
@@ -139,12 +139,12 @@ async fn attempt(order: &Order) -> Result<u8, Failure> {
     if order.key.is_some() && url.scheme() == "http" && !link::is_loopback(&url) && !order.quiet {
         complain("warning: the API key goes over the network unencrypted: use https");
     }
-    let link = Link::new(url.clone(), order.key.as_deref()).map_err(Failure::usage)?;
+    let link = HttpTransport::new(url.clone(), order.key.as_deref()).map_err(Failure::usage)?;
     let session = tokio::select! {
         code = signals.next() => return Ok(code),
         begun = Session::begin(link, terminal.is_some()) => begun.map_err(|fault| cannot_connect(order, &url, &fault))?,
     };
-    let done = errand::run(order, &session, terminal.as_ref(), &mut signals, &input).await;
+    let done = commands::run(order, &session, terminal.as_ref(), &mut signals, &input).await;
     session.end().await;
     done
 }
@@ -165,16 +165,16 @@ fn endpoint(text: &str) -> Result<Url, Failure> {
     Ok(url)
 }
 
-fn cannot_connect(order: &Order, url: &Url, fault: &Fault) -> Failure {
+fn cannot_connect(order: &Invocation, url: &Url, fault: &ServerCallError) -> Failure {
     let why = match fault {
-        Fault::Status { status, .. } if status.as_u16() == 401 => match order.key {
+        ServerCallError::Status { status, .. } if status.as_u16() == 401 => match order.key {
             None => "it wants an API key: put yours into $TASKBRIDGE_KEY".to_owned(),
             Some(_) => "it does not know the API key in $TASKBRIDGE_KEY".to_owned(),
         },
-        Fault::Network { why, unsent: true } if why.starts_with("Connection refused") => {
+        ServerCallError::Network { why, unsent: true } if why.starts_with("Connection refused") => {
             format!("{why}. Is the server running? `taskbridge serve` starts one; --url names another")
         }
-        Fault::Network { why, unsent: true } if why.starts_with("received corrupt message") => {
+        ServerCallError::Network { why, unsent: true } if why.starts_with("received corrupt message") => {
             "the server does not speak TLS: use http".to_owned()
         }
         fault => fault.to_string(),
@@ -182,8 +182,8 @@ fn cannot_connect(order: &Order, url: &Url, fault: &Fault) -> Failure {
     Failure::usage(format!("cannot connect to {url}: {why}"))
 }
 
-fn wants_input(errand: &Errand) -> bool {
-    let Errand::Call(call) = errand else { return false };
+fn wants_input(errand: &ClientCommand) -> bool {
+    let ClientCommand::Call(call) = errand else { return false };
     call.arguments.as_deref().is_some_and(|from| from == "-" || from == "@-")
         || call.words.iter().any(|word| word.split_once('=').is_some_and(|(_, text)| text == "@-"))
 }

@@ -9,10 +9,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::fault::Fault;
+use super::fault::ServerCallError;
 use super::output::bytes_of;
 use super::session::Session;
-use super::wait::insist;
+use super::wait::retry_until_reached;
 
 /// The result of saving.
 #[derive(Debug, Default)]
@@ -58,8 +58,10 @@ pub(super) async fn save(session: &Session, result: &Value, folder: &Path) -> Sa
 }
 
 /// Reads a whole resource with `resources/read`.
-async fn fetch(session: &Session, uri: &str) -> Result<Vec<u8>, Fault> {
-    let read = insist(async || session.quick("resources/read", json!({ "uri": uri })).await, |_| {}).await?;
+async fn fetch(session: &Session, uri: &str) -> Result<Vec<u8>, ServerCallError> {
+    let read =
+        retry_until_reached(async || session.quick("resources/read", json!({ "uri": uri })).await, |_| {})
+            .await?;
     let contents = read.get("contents").and_then(Value::as_array).into_iter().flatten();
     let mut bytes = Vec::new();
     for content in contents {
@@ -67,7 +69,7 @@ async fn fetch(session: &Session, uri: &str) -> Result<Vec<u8>, Fault> {
             bytes.extend_from_slice(text.as_bytes());
         } else if let Some(blob) = content.get("blob").and_then(Value::as_str) {
             let blob = STANDARD.decode(blob);
-            bytes.extend(blob.map_err(|_| Fault::NotMcp("its content is no base64".to_owned()))?);
+            bytes.extend(blob.map_err(|_| ServerCallError::NotMcp("its content is no base64".to_owned()))?);
         }
     }
     Ok(bytes)

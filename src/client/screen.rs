@@ -14,14 +14,14 @@ const SPACING: Duration = Duration::from_secs(5);
 
 /// The state of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Standing {
+pub(super) struct JobProgress {
     /// Its message, one line.
     pub(super) message: Option<String>,
     /// The work done so far, and the total.
     pub(super) progress: Option<(f64, Option<f64>)>,
 }
 
-impl Standing {
+impl JobProgress {
     /// Returns the fraction done, from 0 to 1, if known.
     pub(super) fn part(&self) -> Option<f64> {
         match self.progress {
@@ -33,19 +33,19 @@ impl Standing {
 
 /// The screen of one call.
 pub(super) struct Screen {
-    look: Look,
+    look: OutputMode,
     label: String,
     /// The age of the job when this screen was created.
     age: Duration,
     began: Instant,
-    standing: Standing,
+    standing: JobProgress,
     /// Lines to print later, set while a question is asked: nothing may be printed in between.
     held: Option<Vec<String>>,
 }
 
-enum Look {
+enum OutputMode {
     Bar(Option<Bar>),
-    Lines { last: Option<(Standing, Instant)> },
+    Lines { last: Option<(JobProgress, Instant)> },
     Quiet,
 }
 
@@ -53,16 +53,16 @@ impl Screen {
     /// Creates a screen for a job with this label.
     pub(super) fn new(label: String, quiet: bool) -> Self {
         let look = match (quiet, io::stderr().is_terminal()) {
-            (true, _) => Look::Quiet,
-            (false, true) => Look::Bar(None),
-            (false, false) => Look::Lines { last: None },
+            (true, _) => OutputMode::Quiet,
+            (false, true) => OutputMode::Bar(None),
+            (false, false) => OutputMode::Lines { last: None },
         };
         Self {
             look,
             label,
             age: Duration::ZERO,
             began: Instant::now(),
-            standing: Standing::default(),
+            standing: JobProgress::default(),
             held: None,
         }
     }
@@ -97,14 +97,14 @@ impl Screen {
             return;
         }
         match &self.look {
-            Look::Bar(Some(bar)) => bar.say(&line),
-            Look::Bar(None) | Look::Lines { .. } => write_line(&line),
-            Look::Quiet => {}
+            OutputMode::Bar(Some(bar)) => bar.say(&line),
+            OutputMode::Bar(None) | OutputMode::Lines { .. } => write_line(&line),
+            OutputMode::Quiet => {}
         }
     }
 
     /// Shows the state of the job.
-    pub(super) fn show(&mut self, standing: Standing) {
+    pub(super) fn show(&mut self, standing: JobProgress) {
         self.standing = standing;
         self.draw();
     }
@@ -116,11 +116,11 @@ impl Screen {
         }
         let elapsed = self.elapsed();
         match &mut self.look {
-            Look::Bar(bar) => {
+            OutputMode::Bar(bar) => {
                 let bar = bar.get_or_insert_with(|| Bar::new(self.label.clone()));
                 bar.draw(&self.standing, &elapsed);
             }
-            Look::Lines { last } => {
+            OutputMode::Lines { last } => {
                 let is_due = last.as_ref().is_none_or(|(said, at)| {
                     let goes_on = said.progress.is_some() && said.progress != self.standing.progress;
                     *said != self.standing && (!goes_on || at.elapsed() >= SPACING)
@@ -131,7 +131,7 @@ impl Screen {
                     *last = Some((self.standing.clone(), Instant::now()));
                 }
             }
-            Look::Quiet => {}
+            OutputMode::Quiet => {}
         }
     }
 
@@ -151,7 +151,7 @@ impl Screen {
 
     /// Removes the animated line.
     pub(super) fn clear(&mut self) {
-        if let Look::Bar(bar) = &mut self.look
+        if let OutputMode::Bar(bar) = &mut self.look
             && let Some(bar) = bar.take()
         {
             bar.clear();
@@ -160,7 +160,7 @@ impl Screen {
 }
 
 /// Formats the state of a job as one plain line.
-fn in_line(standing: &Standing) -> String {
+fn in_line(standing: &JobProgress) -> String {
     let message = standing.message.as_deref().unwrap_or_default().replace('\n', " ");
     let progress = match (standing.part(), standing.progress) {
         (Some(part), _) => format!("{:.0}%", (part * 100.0).floor()),
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn progress_line_shows_percentage() {
         let line = |message: Option<&str>, progress| {
-            in_line(&Standing { message: message.map(str::to_owned), progress })
+            in_line(&JobProgress { message: message.map(str::to_owned), progress })
         };
         assert_eq!(line(Some("packing"), Some((1.0, Some(3.0)))), "33% packing");
         assert_eq!(line(None, Some((3.0, Some(3.0)))), "100%");

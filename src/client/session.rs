@@ -8,8 +8,8 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::fault::Fault;
-use super::link::{self, Link, Place};
+use super::fault::ServerCallError;
+use super::link::{self, HttpTransport, SessionHeaders};
 use super::listing::Tool;
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{self, Error, Id, METHOD_NOT_FOUND, Message, Request};
@@ -22,11 +22,11 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The channel for server-initiated messages.
-pub(super) type Ear = UnboundedSender<Heard>;
+pub(super) type ServerMessageSender = UnboundedSender<ServerMessage>;
 
 /// A server-initiated message.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum ServerMessage {
     /// A notification.
     Notification {
         /// The method.
@@ -46,15 +46,15 @@ pub(super) enum Heard {
         /// The method of the request.
         method: String,
         /// The error.
-        why: Fault,
+        why: ServerCallError,
     },
 }
 
 /// One session.
 pub(super) struct Session {
-    link: Link,
+    link: HttpTransport,
     can_ask: bool,
-    place: RefCell<Place>,
+    place: RefCell<SessionHeaders>,
     /// Serializes renewals; waiting requests use the renewed session.
     renewal: tokio::sync::Mutex<()>,
     next_id: Cell<i64>,
@@ -72,7 +72,7 @@ pub(super) struct Server {
 
 impl Session {
     /// Begins a session; `can_ask` is true if the user can answer questions.
-    pub(super) async fn begin(link: Link, can_ask: bool) -> Result<Self, Fault> {
+    pub(super) async fn begin(link: HttpTransport, can_ask: bool) -> Result<Self, ServerCallError> {
         let session = Self {
             link,
             can_ask,
@@ -90,8 +90,8 @@ impl Session {
         self.server.borrow().clone()
     }
 
-    async fn initialize(&self) -> Result<(), Fault> {
-        let nowhere = Place::default();
+    async fn initialize(&self) -> Result<(), ServerCallError> {
+        let nowhere = SessionHeaders::default();
         let asks = json!({"elicitation": {"form": {}, "url": {}}});
         let params = json!({
             "protocolVersion": Revision::V2025_11_25.as_str(),
@@ -107,25 +107,27 @@ impl Session {
         let result = in_time(self.answer(response, id, None)).await?;
         let named = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
         let revision = Revision::parse(named).ok_or_else(|| {
-            Fault::NotMcp(format!("the server speaks revision {named:?} of MCP, and this client does not"))
+            ServerCallError::NotMcp(format!(
+                "the server speaks revision {named:?} of MCP, and this client does not"
+            ))
         })?;
         *self.server.borrow_mut() = Server {
             has_tasks: revision.has_tasks()
                 && result.pointer("/capabilities/tasks/requests/tools/call").is_some(),
             is_ours: result.pointer("/serverInfo/name").is_some_and(|name| name == env!("CARGO_PKG_NAME")),
         };
-        *self.place.borrow_mut() = Place { session, revision: Some(revision) };
+        *self.place.borrow_mut() = SessionHeaders { session, revision: Some(revision) };
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         self.send(&initialized).await
     }
 
     /// Returns all tools, with their raw entries.
-    pub(super) async fn tools(&self) -> Result<(Vec<Tool>, Vec<Value>), Fault> {
+    pub(super) async fn tools(&self) -> Result<(Vec<Tool>, Vec<Value>), ServerCallError> {
         let (mut tools, mut entries, mut params) = (Vec::new(), Vec::new(), json!({}));
         loop {
             let mut page = self.quick("tools/list", params).await?;
             let Value::Array(listed) = page["tools"].take() else {
-                return Err(Fault::NotMcp("the server's list of tools is no list".to_owned()));
+                return Err(ServerCallError::NotMcp("the server's list of tools is no list".to_owned()));
             };
             tools.extend(listed.iter().filter_map(Tool::read));
             entries.extend(listed);
@@ -137,7 +139,7 @@ impl Session {
     }
 
     /// Sends a request that is answered immediately.
-    pub(super) async fn quick(&self, method: &str, params: Value) -> Result<Value, Fault> {
+    pub(super) async fn quick(&self, method: &str, params: Value) -> Result<Value, ServerCallError> {
         in_time(self.request(method, params, None)).await
     }
 
@@ -146,11 +148,11 @@ impl Session {
         &self,
         method: &str,
         params: Value,
-        ear: Option<&Ear>,
-    ) -> Result<Value, Fault> {
+        ear: Option<&ServerMessageSender>,
+    ) -> Result<Value, ServerCallError> {
         let place = self.place.borrow().clone();
         match self.attempt(&place, method, &params, ear).await {
-            Err(Fault::NoSession(_)) => {
+            Err(ServerCallError::NoSession(_)) => {
                 self.renew(&place).await?;
                 let place = self.place.borrow().clone();
                 self.attempt(&place, method, &params, ear).await
@@ -161,32 +163,32 @@ impl Session {
 
     async fn attempt(
         &self,
-        place: &Place,
+        place: &SessionHeaders,
         method: &str,
         params: &Value,
-        ear: Option<&Ear>,
-    ) -> Result<Value, Fault> {
+        ear: Option<&ServerMessageSender>,
+    ) -> Result<Value, ServerCallError> {
         let (id, body) = self.message(method, params.clone());
         let response = self.link.post(place, body).await?;
         self.answer(response, id, ear).await
     }
 
     /// Begins a new session, unless another request has already replaced this one.
-    async fn renew(&self, gone: &Place) -> Result<(), Fault> {
+    async fn renew(&self, gone: &SessionHeaders) -> Result<(), ServerCallError> {
         let _alone = self.renewal.lock().await;
         let is_current = self.place.borrow().session == gone.session;
         if is_current { self.initialize().await } else { Ok(()) }
     }
 
     /// Sends a message without an answer: a notification, or a response to a request of the server.
-    pub(super) async fn send(&self, message: &Value) -> Result<(), Fault> {
+    pub(super) async fn send(&self, message: &Value) -> Result<(), ServerCallError> {
         let place = self.place.borrow().clone();
         let body = message.to_string().into_bytes();
         in_time(self.link.post(&place, body)).await.map(drop)
     }
 
     /// Receives server-initiated messages for as long as it is polled.
-    pub(super) async fn listen(&self, ear: &Ear) {
+    pub(super) async fn listen(&self, ear: &ServerMessageSender) {
         let mut last = None;
         loop {
             let place = self.place.borrow().clone();
@@ -201,15 +203,15 @@ impl Session {
                     }
                 }
                 // The server has no such stream.
-                Err(Fault::Status { status, .. }) if status.as_u16() == 405 && last.is_none() => {
+                Err(ServerCallError::Status { status, .. }) if status.as_u16() == 405 && last.is_none() => {
                     std::future::pending().await
                 }
-                Err(Fault::NoSession(_)) => {
+                Err(ServerCallError::NoSession(_)) => {
                     last = None;
                     // If that fails, the next request returns the error.
                     let _ = self.renew(&place).await;
                 }
-                Err(Fault::Status { .. }) => last = None,
+                Err(ServerCallError::Status { .. }) => last = None,
                 Err(_) => {}
             }
             tokio::time::sleep(PAUSE).await;
@@ -232,36 +234,43 @@ impl Session {
     }
 
     /// Returns the answer to a request from the HTTP response.
-    async fn answer(&self, response: reqwest::Response, id: i64, ear: Option<&Ear>) -> Result<Value, Fault> {
+    async fn answer(
+        &self,
+        response: reqwest::Response,
+        id: i64,
+        ear: Option<&ServerMessageSender>,
+    ) -> Result<Value, ServerCallError> {
         if !link::is_stream(&response) {
             return match link::message(response).await? {
-                Message::Response { outcome, .. } => outcome.map_err(Fault::Refused),
-                _ => Err(Fault::NotMcp("the server answered with something that is no answer".to_owned())),
+                Message::Response { outcome, .. } => outcome.map_err(ServerCallError::Refused),
+                _ => Err(ServerCallError::NotMcp(
+                    "the server answered with something that is no answer".to_owned(),
+                )),
             };
         }
         let mut events = link::events(response);
         while let Some(event) = events.next().await {
             match event?.message {
                 Some(Message::Response { id: Some(Id::Integer(of)), outcome }) if of == id => {
-                    return outcome.map_err(Fault::Refused);
+                    return outcome.map_err(ServerCallError::Refused);
                 }
                 Some(message) => self.hear(message, ear).await,
                 None => {}
             }
         }
-        Err(Fault::Network { why: link::CLOSED.to_owned(), unsent: false })
+        Err(ServerCallError::Network { why: link::CLOSED.to_owned(), unsent: false })
     }
 
-    async fn hear(&self, message: Message, ear: Option<&Ear>) {
+    async fn hear(&self, message: Message, ear: Option<&ServerMessageSender>) {
         let (id, method, outcome) = match (message, ear) {
             (Message::Notification { method, params }, Some(ear)) => {
-                let _ = ear.send(Heard::Notification { method, params });
+                let _ = ear.send(ServerMessage::Notification { method, params });
                 return;
             }
             (Message::Request(Request { id, method, params }), Some(ear))
                 if method == "elicitation/create" && self.can_ask =>
             {
-                let _ = ear.send(Heard::Asked { id, params });
+                let _ = ear.send(ServerMessage::Asked { id, params });
                 return;
             }
             (Message::Request(Request { id, method, .. }), _) if method == "ping" => {
@@ -277,12 +286,12 @@ impl Session {
         let told = in_time(self.link.post(&place, jsonrpc::response(&id, &outcome))).await;
         if let (Err(why), Some(ear)) = (told, ear) {
             // A server without this response asks again or times out: the call continues.
-            let _ = ear.send(Heard::Unanswered { method, why });
+            let _ = ear.send(ServerMessage::Unanswered { method, why });
         }
     }
 }
 
-async fn in_time<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-    let late = || Fault::Network { why: "the server does not answer".to_owned(), unsent: false };
+async fn in_time<T>(work: impl Future<Output = Result<T, ServerCallError>>) -> Result<T, ServerCallError> {
+    let late = || ServerCallError::Network { why: "the server does not answer".to_owned(), unsent: false };
     tokio::time::timeout(QUICK, work).await.unwrap_or_else(|_| Err(late()))
 }

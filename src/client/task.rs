@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::fault::Fault;
+use super::fault::ServerCallError;
 use super::session::Session;
 
 /// Default poll interval if the server gives none.
@@ -87,13 +87,14 @@ impl Task {
 }
 
 /// Sends `tasks/get`.
-pub(super) async fn look(session: &Session, id: &str) -> Result<Task, Fault> {
+pub(super) async fn get_task(session: &Session, id: &str) -> Result<Task, ServerCallError> {
     let found = session.quick("tasks/get", json!({ "taskId": id })).await?;
-    Task::read(&found).ok_or_else(|| Fault::NotMcp("the server's answer about the task is none".to_owned()))
+    Task::read(&found)
+        .ok_or_else(|| ServerCallError::NotMcp("the server's answer about the task is none".to_owned()))
 }
 
 /// Returns the tasks of `tasks/list` with this id prefix.
-pub(super) async fn begin_with(session: &Session, beginning: &str) -> Result<Vec<Task>, Fault> {
+pub(super) async fn begin_with(session: &Session, beginning: &str) -> Result<Vec<Task>, ServerCallError> {
     let (mut found, mut params) = (Vec::new(), json!({}));
     loop {
         let page = session.quick("tasks/list", params).await?;
@@ -107,8 +108,8 @@ pub(super) async fn begin_with(session: &Session, beginning: &str) -> Result<Vec
 }
 
 /// Sends `tasks/cancel`.
-pub(super) async fn cancel(session: &Session, id: &str) -> Result<Task, Fault> {
+pub(super) async fn cancel(session: &Session, id: &str) -> Result<Task, ServerCallError> {
     let cancelled = session.quick("tasks/cancel", json!({ "taskId": id })).await?;
     Task::read(&cancelled)
-        .ok_or_else(|| Fault::NotMcp("the server's answer about the task is none".to_owned()))
+        .ok_or_else(|| ServerCallError::NotMcp("the server's answer about the task is none".to_owned()))
 }

@@ -1,5 +1,5 @@
 //! Waits until a task ends, across broken connections, server restarts and lost sessions. It must not show
-//! anything; it reports events as [`Word`].
+//! anything; it reports events as [`WaitEvent`].
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep};
 
-use super::fault::Fault;
-use super::session::{Ear, Session};
-use super::task::{Status, Task, look};
+use super::fault::ServerCallError;
+use super::session::{ServerMessageSender, Session};
+use super::task::{Status, Task, get_task};
 use crate::mcp::jsonrpc::Outcome;
 
 /// The backoff between attempts to reach an unavailable server.
@@ -23,7 +23,7 @@ const POLLS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 
 /// An event during the wait.
 #[derive(Debug)]
-pub(super) enum Word {
+pub(super) enum WaitEvent {
     /// The current task.
     Stands(Task),
     /// The work done so far, and the total.
@@ -47,41 +47,45 @@ fn pauses() -> ExponentialBackoff {
 pub(super) async fn result(
     session: &Session,
     id: &str,
-    ear: &Ear,
-    word: &UnboundedSender<Word>,
-) -> Result<Outcome, Fault> {
+    ear: &ServerMessageSender,
+    word: &UnboundedSender<WaitEvent>,
+) -> Result<Outcome, ServerCallError> {
     let mut pauses = pauses();
     loop {
         let began = Instant::now();
         let fault = match session.request("tasks/result", json!({ "taskId": id }), Some(ear)).await {
             Ok(result) => return Ok(Ok(result)),
-            Err(fault @ Fault::Refused(_)) => fault,
+            Err(fault @ ServerCallError::Refused(_)) => fault,
             Err(fault) if fault.passes() => fault,
             Err(fault) => return Err(fault),
         };
         if began.elapsed() >= STABLE {
             pauses = self::pauses();
         }
-        if !matches!(fault, Fault::Refused(_)) {
-            tell(word, Word::Lost(fault.to_string()));
+        if !matches!(fault, ServerCallError::Refused(_)) {
+            send_event(word, WaitEvent::Lost(fault.to_string()));
             sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
         }
         let task = reach(session, id, &mut pauses).await?;
         match fault {
             // The error is the outcome of the task.
-            Fault::Refused(error) if task.status == Status::Failed => return Ok(Err(error)),
+            ServerCallError::Refused(error) if task.status == Status::Failed => return Ok(Err(error)),
             // The server could not answer; the next attempt may succeed.
-            Fault::Refused(_) => sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await,
-            _ => tell(word, Word::Back),
+            ServerCallError::Refused(_) => sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await,
+            _ => send_event(word, WaitEvent::Back),
         }
-        tell(word, Word::Stands(task));
+        send_event(word, WaitEvent::Stands(task));
     }
 }
 
 /// Polls the task until the server answers.
-async fn reach(session: &Session, id: &str, pauses: &mut ExponentialBackoff) -> Result<Task, Fault> {
+async fn reach(
+    session: &Session,
+    id: &str,
+    pauses: &mut ExponentialBackoff,
+) -> Result<Task, ServerCallError> {
     loop {
-        match look(session, id).await {
+        match get_task(session, id).await {
             Err(fault) if fault.passes() => sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await,
             looked => return looked,
         }
@@ -94,15 +98,15 @@ pub(super) async fn watch(
     session: &Session,
     id: &str,
     mut progress: bool,
-    ear: &Ear,
-    word: &UnboundedSender<Word>,
+    ear: &ServerMessageSender,
+    word: &UnboundedSender<WaitEvent>,
 ) {
     loop {
-        let pause = match look(session, id).await {
+        let pause = match get_task(session, id).await {
             Ok(task) => {
                 let pause = task.poll_interval;
                 let works = task.status == Status::Working;
-                tell(word, Word::Stands(task));
+                send_event(word, WaitEvent::Stands(task));
                 if progress && works {
                     progress = ask_progress(session, id, ear, word).await;
                 }
@@ -117,14 +121,19 @@ pub(super) async fn watch(
 
 /// Requests the task's progress. The protocol has no such request; taskbridge's tool for clients without
 /// tasks returns it. Returns false if the server has no such tool.
-async fn ask_progress(session: &Session, id: &str, ear: &Ear, word: &UnboundedSender<Word>) -> bool {
+async fn ask_progress(
+    session: &Session,
+    id: &str,
+    ear: &ServerMessageSender,
+    word: &UnboundedSender<WaitEvent>,
+) -> bool {
     let params = json!({"name": "task_wait", "arguments": {"task_id": id, "seconds": 0}});
     match session.request("tools/call", params, Some(ear)).await {
         Ok(result) => {
             let number =
                 |name: &str| result.pointer(&format!("/structuredContent/progress/{name}"))?.as_f64();
             if let Some(done) = number("done") {
-                tell(word, Word::Progress(done, number("total")));
+                send_event(word, WaitEvent::Progress(done, number("total")));
             }
             true
         }
@@ -133,10 +142,10 @@ async fn ask_progress(session: &Session, id: &str, ear: &Ear, word: &UnboundedSe
 }
 
 /// Retries until the server was reached. `again` receives the fault of each failed attempt.
-pub(super) async fn insist<T>(
-    mut attempt: impl AsyncFnMut() -> Result<T, Fault>,
-    mut again: impl FnMut(&Fault),
-) -> Result<T, Fault> {
+pub(super) async fn retry_until_reached<T>(
+    mut attempt: impl AsyncFnMut() -> Result<T, ServerCallError>,
+    mut again: impl FnMut(&ServerCallError),
+) -> Result<T, ServerCallError> {
     let mut pauses = pauses();
     loop {
         match attempt().await {
@@ -149,7 +158,7 @@ pub(super) async fn insist<T>(
     }
 }
 
-fn tell(to: &UnboundedSender<Word>, word: Word) {
+fn send_event(to: &UnboundedSender<WaitEvent>, word: WaitEvent) {
     // A closed channel means that the receiver has left.
     let _ = to.send(word);
 }

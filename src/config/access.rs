@@ -66,7 +66,7 @@ pub enum Claim {
 
 /// The possible callers, as far as the config determines them.
 #[derive(Clone, Debug)]
-pub(super) enum Known {
+pub(super) enum PossibleCallers {
     /// All callers are anonymous.
     Nobody,
     /// Exactly these callers.
@@ -75,7 +75,7 @@ pub(super) enum Known {
     Others,
 }
 
-impl Known {
+impl PossibleCallers {
     /// Returns the callers that this authentication admits.
     pub(super) fn of(auth: &Authentication) -> Self {
         match auth.mode {
@@ -108,7 +108,7 @@ pub(super) fn rules(
     field: &str,
     access: Option<&Access>,
     otherwise: &Rules,
-    known: &Known,
+    known: &PossibleCallers,
 ) -> Rules {
     let mut rules = otherwise.clone();
     let Some(access) = access else { return rules };
@@ -120,7 +120,7 @@ pub(super) fn rules(
         check(reader, &field, verb, rule, known);
         rules.set(verb, rule.read());
         if reader.is_clean(&field)
-            && let Known::These(them) = known
+            && let PossibleCallers::These(them) = known
             && !is_met(verb, &rule.read(), them)
         {
             let message = match rule.not_caller {
@@ -189,7 +189,7 @@ impl Rule {
 }
 
 /// Reports errors in a single rule.
-fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, known: &Known) {
+fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, known: &PossibleCallers) {
     let lists = [("scopes", &rule.scopes), ("groups", &rule.groups), ("principals", &rule.principals)];
     for (name, list) in lists {
         match list {
@@ -254,9 +254,9 @@ fn check(reader: &mut Reader<'_>, field: &str, verb: Verb, rule: &Rule, known: &
 }
 
 /// Reports conditions that no possible caller can match.
-fn check_known(reader: &mut Reader<'_>, field: &str, rule: &Rule, known: &Known) {
+fn check_known(reader: &mut Reader<'_>, field: &str, rule: &Rule, known: &PossibleCallers) {
     match known {
-        Known::Nobody => {
+        PossibleCallers::Nobody => {
             let about_people = rule.conditions().next().or(rule.not_caller.then_some("not_caller"));
             if let Some(name) = about_people {
                 let message = "[auth] tells nobody from anybody (mode = \"none\"), so nobody could meet it: set a mode \
@@ -264,7 +264,7 @@ fn check_known(reader: &mut Reader<'_>, field: &str, rule: &Rule, known: &Known)
                 reader.problem(join(field, name), message);
             }
         }
-        Known::These(them) => {
+        PossibleCallers::These(them) => {
             let names: Vec<&str> = them.iter().map(|one| one.owner.as_str()).collect();
             for (index, name) in rule.principals.iter().flatten().enumerate() {
                 if !names.contains(&name.as_str()) {
@@ -273,6 +273,6 @@ fn check_known(reader: &mut Reader<'_>, field: &str, rule: &Rule, known: &Known)
                 }
             }
         }
-        Known::Others => {}
+        PossibleCallers::Others => {}
     }
 }

@@ -11,7 +11,7 @@ use super::tool_shape::{Asking, Parameter};
 use crate::catalog::{HEADER_KEYWORD, Inquiry, Wants};
 
 /// The parameters that a question can request.
-pub(super) struct Known<'a> {
+pub(super) struct AskableParameters<'a> {
     /// The schemas of all parameters, by name.
     pub(super) schemas: &'a Map<String, Value>,
     /// Parameters that are secrets or files.
@@ -24,7 +24,7 @@ pub(super) fn read(
     field: &str,
     asked: &BTreeMap<String, Asking>,
     parameters: &BTreeMap<String, Parameter>,
-    known: &Known<'_>,
+    known: &AskableParameters<'_>,
 ) -> Vec<Inquiry> {
     let mut inquiries = Vec::new();
     for (key, asking) in asked {
@@ -65,7 +65,7 @@ fn one(
     field: &str,
     key: &str,
     asking: &Asking,
-    known: &Known<'_>,
+    known: &AskableParameters<'_>,
 ) -> Option<Inquiry> {
     let kinds =
         [!asking.parameters.is_empty(), asking.url.is_some(), asking.sampling.is_some(), asking.roots];
@@ -106,7 +106,12 @@ fn one(
     })
 }
 
-fn form(reader: &mut Reader<'_>, field: &str, names: &[String], known: &Known<'_>) -> Option<Wants> {
+fn form(
+    reader: &mut Reader<'_>,
+    field: &str,
+    names: &[String],
+    known: &AskableParameters<'_>,
+) -> Option<Wants> {
     let mut schemas = Map::new();
     for name in names {
         let mut schema =
@@ -125,7 +130,7 @@ fn parameter<'a>(
     field: &str,
     name: &str,
     types: &[&str],
-    known: &Known<'a>,
+    known: &AskableParameters<'a>,
 ) -> Option<&'a Value> {
     let Some(schema) = known.schemas.get(name) else {
         let names: Vec<&str> = known.schemas.keys().map(String::as_str).collect();

@@ -12,7 +12,7 @@ use super::duration;
 use super::reader::Reader;
 use super::secret::Secret;
 use crate::audit::chain::Key;
-use crate::audit::{Place, Settings};
+use crate::audit::{LogFileConfig, Settings};
 
 /// Minimum file size before rotation: one line has up to a few KiB.
 const SMALLEST: u64 = 4 * 1024;
@@ -111,7 +111,7 @@ pub(super) fn settings(reader: &mut Reader<'_>, audit: Audit, dir: &Path) -> Set
             reader.problem("audit.path", "a log to a file needs its path");
             None
         }
-        (true, Some(path)) => Some(Place {
+        (true, Some(path)) => Some(LogFileConfig {
             path: dir.join(path),
             max_bytes: audit.max_bytes,
             max_age: audit.max_age,

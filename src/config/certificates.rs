@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::reader::Reader;
-use crate::auth::{Certificates, Identity, Says};
+use crate::auth::{CertificateConditions, Certificates, Identity};
 
 /// Maps client certificates to a principal: those that match all conditions of this table. If several tables
 /// match, the first one applies.
@@ -44,10 +44,10 @@ pub struct CertificateRule {
 
 impl CertificateRule {
     /// Returns the conditions on a certificate.
-    pub fn says(&self) -> Says {
+    pub fn says(&self) -> CertificateConditions {
         let Self { principal: _, groups: _, scopes: _, common_name, dns, uri, email, sha256, issuer } =
             self.clone();
-        Says { common_name, dns, uri, email, sha256, issuer }
+        CertificateConditions { common_name, dns, uri, email, sha256, issuer }
     }
 
     /// Returns the identity of the principal.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use taskbridge_sdk::{DiscoveredTool, Registry};
 
-use super::access::{self, Access, Known};
+use super::access::{self, Access, PossibleCallers};
 use super::owner_limits::OwnerLimits;
 use super::problem::Problems;
 use super::reader::Reader;
@@ -74,7 +74,7 @@ pub(super) fn check_access(
     name: &str,
     backend: &Backend,
     otherwise: &Rules,
-    known: &Known,
+    known: &PossibleCallers,
 ) {
     if let Some(Discover { access: Some(access), .. }) = &backend.discover {
         let field = join(&join(&join("backends", name), FIELD), "access");
@@ -90,7 +90,7 @@ pub struct ToolRules {
     pub(super) groups: BTreeMap<String, ConcurrencyGroup>,
     pub(super) lifetime: Lifetime,
     pub(super) access: Rules,
-    pub(super) known: Known,
+    pub(super) known: PossibleCallers,
     pub(super) owner: OwnerLimits,
 }
 

@@ -12,7 +12,7 @@ use super::reader::Reader;
 const LARGEST: u64 = 8 * 1024 * 1024;
 
 /// The content of a file.
-pub(super) struct Read {
+pub(super) struct LoadedFile {
     /// The bytes.
     pub(super) bytes: Vec<u8>,
     /// Time of the last modification, if the system provides it.
@@ -20,7 +20,7 @@ pub(super) struct Read {
 }
 
 /// Reads a file that this field names.
-pub(super) fn read(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Option<Read> {
+pub(super) fn read(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> Option<LoadedFile> {
     reader.refers_to(&path);
     match whole(&path) {
         Ok(read) => {
@@ -46,7 +46,7 @@ pub(super) fn read_text(reader: &mut Reader<'_>, field: &str, path: PathBuf) -> 
     }
 }
 
-fn whole(path: &Path) -> Result<Read, String> {
+fn whole(path: &Path) -> Result<LoadedFile, String> {
     let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
     // Only regular files are opened: opening a pipe would block until its other end is open.
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
@@ -66,5 +66,5 @@ fn whole(path: &Path) -> Result<Read, String> {
     }
     let modified = metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     let modified = modified.and_then(|since| i64::try_from(since.as_millis()).ok());
-    Ok(Read { bytes, modified: modified.map(Timestamp::from_millis) })
+    Ok(LoadedFile { bytes, modified: modified.map(Timestamp::from_millis) })
 }

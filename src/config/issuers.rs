@@ -12,7 +12,9 @@ use super::auth::Auth;
 use super::reader::Reader;
 use super::secret::Secret;
 use super::{duration, files};
-use crate::auth::oauth::{self, Algorithm, Claim, Reading, Resource, Source, Trusted, Way, is_safe};
+use crate::auth::oauth::{
+    self, Algorithm, Claim, ClaimRules, IssuerNetwork, Resource, Source, TrustedIssuer, is_safe,
+};
 
 /// Maximum `leeway`.
 const MOST_LEEWAY: Duration = Duration::from_secs(5 * 60);
@@ -101,7 +103,7 @@ pub struct Tokens {
     /// The scopes that every token needs.
     pub required: Vec<String>,
     /// The issuers.
-    pub issuers: Vec<Trusted>,
+    pub issuers: Vec<TrustedIssuer>,
 }
 
 /// Validates the OAuth settings and converts them.
@@ -122,7 +124,7 @@ pub(super) fn tokens(reader: &mut Reader<'_>, auth: &Auth, dir: &Path) -> Option
         }
     }
     let resource = resource(reader, auth);
-    let mut issuers: Vec<Trusted> = Vec::new();
+    let mut issuers: Vec<TrustedIssuer> = Vec::new();
     for (index, issuer) in auth.issuers.iter().enumerate() {
         let field = format!("auth.issuers[{index}]");
         let Some(trusted) = trusted(reader, &field, issuer, auth, dir) else { continue };
@@ -167,7 +169,7 @@ fn trusted(
     issuer: &Issuer,
     auth: &Auth,
     dir: &Path,
-) -> Option<Trusted> {
+) -> Option<TrustedIssuer> {
     let at = |name: &str| format!("{field}.{name}");
     let url = address(reader, &at("issuer"), &issuer.issuer);
     let keys = issuer.jwks_uri.as_ref().map(|uri| address(reader, &at("jwks_uri"), uri));
@@ -176,7 +178,8 @@ fn trusted(
     if proxy == Some(None) {
         reader.problem(at("proxy"), "it is no address: write one such as http://proxy.example.com:3128");
     }
-    let way = Way { authorities: authorities.flatten().map(|read| read.bytes), proxy: proxy.flatten() };
+    let way =
+        IssuerNetwork { authorities: authorities.flatten().map(|read| read.bytes), proxy: proxy.flatten() };
     if issuer.algorithms.as_ref().is_some_and(Vec::is_empty) {
         reader.problem(
             at("algorithms"),
@@ -190,7 +193,7 @@ fn trusted(
     let asks = issuer.introspection.as_ref();
     let asks = asks.map(|asks| introspection(reader, &at("introspection"), asks, &way, dir));
     let audiences = issuer.audiences.clone().unwrap_or_else(|| auth.resource.clone().into_iter().collect());
-    let reading = Reading {
+    let reading = ClaimRules {
         issuer: issuer.issuer.clone(),
         audiences,
         leeway: auth.leeway,
@@ -203,7 +206,7 @@ fn trusted(
         None => None,
         Some(keys) => Some(keys?),
     };
-    Some(Trusted {
+    Some(TrustedIssuer {
         source: Source { issuer: issuer.issuer.clone(), url: url?, keys, way },
         algorithms: issuer.algorithms.clone().unwrap_or_else(Algorithm::all),
         require_at_jwt: issuer.require_at_jwt,
@@ -216,7 +219,7 @@ fn introspection(
     reader: &mut Reader<'_>,
     field: &str,
     asks: &Introspection,
-    way: &Way,
+    way: &IssuerNetwork,
     dir: &Path,
 ) -> Option<oauth::Introspection> {
     let at = |name: &str| format!("{field}.{name}");

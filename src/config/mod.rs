@@ -22,6 +22,7 @@ mod notify;
 mod offer_shape;
 mod owner_limits;
 mod parameters;
+mod parser_messages;
 mod parts;
 mod problem;
 mod prompts;
@@ -40,7 +41,6 @@ mod tls;
 mod tool_shape;
 mod tools;
 mod values;
-mod words;
 
 pub use auth::{ApiKey, AuthMode, Authentication};
 pub use certificates::CertificateRule;
@@ -126,7 +126,7 @@ pub struct Config {
 
 /// The result of reading a config file, valid or not.
 #[derive(Debug)]
-pub struct Reading {
+pub struct ConfigLoad {
     /// The config, or its problems.
     pub config: Result<Config, Problems>,
     /// The file and those that it refers to, with their state before they were read.
@@ -188,7 +188,7 @@ pub fn load(file: &Path, registry: &Registry, state_home: Option<&Path>) -> Resu
 }
 
 /// Reads a config file, and returns the result with the files that were read.
-pub fn read(file: &Path, registry: &Registry, state_home: Option<&Path>) -> Reading {
+pub fn read(file: &Path, registry: &Registry, state_home: Option<&Path>) -> ConfigLoad {
     read_file(file, registry, state_home, true)
 }
 
@@ -204,7 +204,12 @@ pub fn check_without_secrets(
     read_file(file, registry, state_home, false).config
 }
 
-fn read_file(file: &Path, registry: &Registry, state_home: Option<&Path>, reveals_secrets: bool) -> Reading {
+fn read_file(
+    file: &Path,
+    registry: &Registry,
+    state_home: Option<&Path>,
+    reveals_secrets: bool,
+) -> ConfigLoad {
     let mut sources = Sources::default();
     sources.add(file);
     let unreadable = |error: std::io::Error| {
@@ -216,12 +221,12 @@ fn read_file(file: &Path, registry: &Registry, state_home: Option<&Path>, reveal
     let config = match (text.map_err(unreadable), dir.map_err(unreadable)) {
         (Ok(text), Ok(dir)) => {
             let dir = dir.parent().unwrap_or(Path::new("/"));
-            let place = Place { file, dir, registry, state_home, reveals_secrets };
+            let place = ParseInputs { file, dir, registry, state_home, reveals_secrets };
             read_text(&text, &place, &mut sources)
         }
         (Err(problems), _) | (_, Err(problems)) => Err(problems),
     };
-    Reading { config, sources }
+    ConfigLoad { config, sources }
 }
 
 /// Reads the text of a config file. `dir` is the base of relative paths.
@@ -235,12 +240,12 @@ pub fn parse(
     registry: &Registry,
     state_home: Option<&Path>,
 ) -> Result<Config, Problems> {
-    let place = Place { file, dir, registry, state_home, reveals_secrets: true };
+    let place = ParseInputs { file, dir, registry, state_home, reveals_secrets: true };
     read_text(text, &place, &mut Sources::default())
 }
 
 /// The inputs of a config other than its text.
-struct Place<'a> {
+struct ParseInputs<'a> {
     file: &'a Path,
     /// The base of relative paths.
     dir: &'a Path,
@@ -250,8 +255,8 @@ struct Place<'a> {
     reveals_secrets: bool,
 }
 
-fn read_text(text: &str, place: &Place<'_>, sources: &mut Sources) -> Result<Config, Problems> {
-    let Place { file, dir, registry, state_home, reveals_secrets } = *place;
+fn read_text(text: &str, place: &ParseInputs<'_>, sources: &mut Sources) -> Result<Config, Problems> {
+    let ParseInputs { file, dir, registry, state_home, reveals_secrets } = *place;
     let source = Source::parse(file, text)?;
     let mut reader = Reader::new(&source);
     reader.reveals_secrets = reveals_secrets;
@@ -283,7 +288,7 @@ fn read_text(text: &str, place: &Place<'_>, sources: &mut Sources) -> Result<Con
     let auth = auth::read(&mut reader, auth, dir, client_ca);
     check::all(&mut reader, &server, &auth, &reconciler, &lifetime);
     limits::check(&mut reader, &bounds);
-    let known = access::Known::of(&auth);
+    let known = access::PossibleCallers::of(&auth);
     let access = access::rules(&mut reader, "access", Some(&access), &Rules::default(), &known);
     let backend_names: Vec<String> = backend_tables.keys().cloned().collect();
     let (mut backends, mut faulty) = (BTreeMap::new(), BTreeMap::new());

@@ -10,7 +10,7 @@ use crate::catalog::{FileRule, HEADER_KEYWORD, Schema};
 const MIB: u64 = 1024 * 1024;
 
 /// The result of reading a parameter.
-pub(super) struct Read {
+pub(super) struct ParsedParameter {
     /// Its schema as published to clients.
     pub(super) published: Value,
     /// Its schema for argument validation.
@@ -29,7 +29,7 @@ pub(super) fn read(
     field: &str,
     parameter: &Parameter,
     dir: &std::path::Path,
-) -> Option<Read> {
+) -> Option<ParsedParameter> {
     // A misspelt field is missing here, so further checks of the parameter would report false errors.
     if reader.is_clean(field) {
         check_fields(reader, field, parameter, false);
@@ -46,7 +46,13 @@ pub(super) fn read(
         };
         let published = described(parameter, file.published());
         // The file's rule validates its content, with clearer messages than its published schema.
-        return Some(Read { published, checked: json!({}), required, file: Some(file), is_task: false });
+        return Some(ParsedParameter {
+            published,
+            checked: json!({}),
+            required,
+            file: Some(file),
+            is_task: false,
+        });
     }
     let is_task = parameter.kind == Some(ParameterType::Task);
     let mut schema = described(parameter, if is_task { task_id() } else { constraints(parameter) });
@@ -64,7 +70,7 @@ pub(super) fn read(
             }
         }
     }
-    reader.is_clean(field).then(|| Read {
+    reader.is_clean(field).then(|| ParsedParameter {
         published: schema.clone(),
         checked: schema,
         required,

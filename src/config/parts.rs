@@ -37,11 +37,11 @@ pub struct Differences(Vec<Difference>);
 struct Difference {
     table: String,
     member: String,
-    how: How,
+    how: ChangeKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum How {
+enum ChangeKind {
     Changed,
     Added,
     Removed,
@@ -100,9 +100,9 @@ impl Parts {
             for member in members {
                 let how = match (old.get(member), new.get(member)) {
                     (Some(old), Some(new)) if old == new => continue,
-                    (None, Some(_)) => How::Added,
-                    (Some(_), None) => How::Removed,
-                    _ => How::Changed,
+                    (None, Some(_)) => ChangeKind::Added,
+                    (Some(_), None) => ChangeKind::Removed,
+                    _ => ChangeKind::Changed,
                 };
                 all.push(Difference { table: table.clone(), member: member.clone(), how });
             }
@@ -144,7 +144,11 @@ impl fmt::Display for Differences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words: Vec<String> = Vec::new();
         for table in NAMED {
-            for (how, word) in [(How::Changed, "changed"), (How::Added, "added"), (How::Removed, "removed")] {
+            for (how, word) in [
+                (ChangeKind::Changed, "changed"),
+                (ChangeKind::Added, "added"),
+                (ChangeKind::Removed, "removed"),
+            ] {
                 let of_these = |difference: &&Difference| difference.table == table && difference.how == how;
                 let names: Vec<&str> =
                     self.0.iter().filter(of_these).map(|difference| &*difference.member).collect();

@@ -11,9 +11,11 @@ use super::offer_shape::{self, PromptArgument};
 use super::reader::Reader;
 use super::resources::{check_name, text_template};
 use super::source::join;
-use super::values::{self, Said, Tools};
+use super::values::{self, Tools, ValueFields};
 use super::{files, problem};
-use crate::catalog::{Argument, Inquiry, Message, Prompt, Prompts, Resources, Says, Values, Wants};
+use crate::catalog::{
+    Argument, Inquiry, Message, MessageTemplate, Prompt, Prompts, Resources, Values, Wants,
+};
 
 /// The objects that prompts can refer to.
 #[derive(Clone, Copy)]
@@ -86,7 +88,7 @@ fn arguments(
             let message = "a required argument needs no default: remove one of the two";
             reader.problem(join(&field, "default"), message);
         }
-        let said = Said {
+        let said = ValueFields {
             choices: argument.choices.as_deref(),
             suggest: argument.suggest.as_deref(),
             same_as: argument.same_as.as_deref(),
@@ -132,7 +134,7 @@ fn says(
     message: &offer_shape::Message,
     arguments: &[&str],
     context: Context<'_>,
-) -> Option<Says> {
+) -> Option<MessageTemplate> {
     let m = message;
     let given = [
         m.text.is_some(),
@@ -151,27 +153,27 @@ fn says(
         text_template(reader, &join(field, name), text, "argument", arguments)
     };
     if let Some(text) = &m.text {
-        return template(reader, "text", text.clone()).map(Says::Text);
+        return template(reader, "text", text.clone()).map(MessageTemplate::Text);
     }
     if let Some(file) = &m.file {
         let text = files::read_text(reader, &join(field, "file"), context.dir.join(file))?;
-        return template(reader, "file", text).map(Says::Text);
+        return template(reader, "file", text).map(MessageTemplate::Text);
     }
     if let Some(uri) = &m.resource {
         check_address(reader, &join(field, "resource"), uri, context);
-        return template(reader, "resource", uri.clone()).map(Says::Embed);
+        return template(reader, "resource", uri.clone()).map(MessageTemplate::Embed);
     }
     if let Some(uri) = &m.link {
         check_address(reader, &join(field, "link"), uri, context);
-        return template(reader, "link", uri.clone()).map(Says::Link);
+        return template(reader, "link", uri.clone()).map(MessageTemplate::Link);
     }
     if let Some(image) = &m.image {
         let (data, mime_type) = media(reader, &join(field, "image"), context.dir.join(image), "image/")?;
-        return Some(Says::Block(Content::Image { data, mime_type }));
+        return Some(MessageTemplate::Block(Content::Image { data, mime_type }));
     }
     let audio = m.audio.as_ref()?;
     let (data, mime_type) = media(reader, &join(field, "audio"), context.dir.join(audio), "audio/")?;
-    Some(Says::Block(Content::Audio { data, mime_type }))
+    Some(MessageTemplate::Block(Content::Audio { data, mime_type }))
 }
 
 /// A URI without arguments must match an existing resource.

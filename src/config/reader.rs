@@ -7,10 +7,10 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::parser_messages;
 use super::problem::{Problem, Problems, unknown};
 use super::source::{Source, join};
 use super::sources::Sources;
-use super::words;
 
 /// Reads one file and collects its problems.
 pub(super) struct Reader<'a> {
@@ -162,9 +162,9 @@ impl<'a> Reader<'a> {
                     inner if inner.starts_with('[') => format!("{field}{inner}"),
                     inner => format!("{field}.{inner}"),
                 };
-                self.problem(path, words::of_value(&fault.message));
+                self.problem(path, parser_messages::of_value(&fault.message));
             }
-            taken_out.extend(words::meant(&fault.message));
+            taken_out.extend(parser_messages::meant(&fault.message));
             taken_out.push(take_out(&mut value, &fault.field)?);
         }
     }

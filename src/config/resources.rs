@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{Timestamp, is_text, media_type};
 
 use super::files;
-use super::offer_shape::{self, Place};
+use super::offer_shape::{self, PlaceholderValues};
 use super::problem::unknown;
 use super::reader::Reader;
 use super::source::join;
-use super::values::{self, Said, Tools};
+use super::values::{self, Tools, ValueFields};
 use crate::catalog::{
     Annotations, Argument, Body, Card, Pattern, Resource, ResourceTemplate, Resources, Template, Values,
     address,
@@ -176,15 +176,15 @@ fn place(
     reader: &mut Reader<'_>,
     field: &str,
     name: &str,
-    place: Option<&Place>,
+    place: Option<&PlaceholderValues>,
     tools: Tools<'_>,
 ) -> Argument {
     let field = join(&join(field, "places"), name);
     let tool = values::tool(place.and_then(|place| place.same_as.as_deref()));
     let (values, description) = match place {
         None => (Values::Any, None),
-        Some(Place { choices, suggest, same_as }) => {
-            let said = Said {
+        Some(PlaceholderValues { choices, suggest, same_as }) => {
+            let said = ValueFields {
                 choices: choices.as_deref(),
                 suggest: suggest.as_deref(),
                 same_as: same_as.as_deref(),

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::parser_messages;
 use super::problem::{Problem, Problems};
-use super::words;
 
 /// A file that is valid TOML.
 pub(super) struct Source {
@@ -40,8 +40,8 @@ impl Source {
             // For an empty value, the parser reports an unquoted string.
             let nothing = error.span().and_then(|span| text.get(span)).is_some_and(|at| at.trim().is_empty());
             let message = match nothing && error.message().starts_with("string values must be quoted") {
-                true => words::of_toml("missing value"),
-                false => words::of_toml(error.message()),
+                true => parser_messages::of_toml("missing value"),
+                false => parser_messages::of_toml(error.message()),
             };
             let message = format!("not valid TOML: {message}");
             parsing.problem("", error.span(), message);

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::reader::Reader;
 use super::secret::Secret;
 use super::{duration, files};
-use crate::store::postgres::{Place, Wrong};
+use crate::store::postgres::{ConnectionConfig, ConnectionConfigError};
 
 /// The store of tasks.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -89,7 +89,7 @@ pub enum Database {
     /// A SQLite file.
     Sqlite(PathBuf),
     /// A PostgreSQL database.
-    Postgres(Place),
+    Postgres(ConnectionConfig),
 }
 
 /// The location for messages. It contains no secret.
@@ -171,7 +171,7 @@ fn misplaced(reader: &mut Reader<'_>, store: &Store) {
     }
 }
 
-fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Place> {
+fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<ConnectionConfig> {
     let Some(url) = &store.url else {
         let message = "a PostgreSQL store needs `url`: write postgres://USER@HOST:PORT/DATABASE";
         reader.problem("store.url", message);
@@ -183,10 +183,12 @@ fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Place> 
         None => None,
     };
     let schema = store.schema.as_deref().unwrap_or("taskbridge");
-    let place = match Place::at(&url).and_then(|place| place.in_schema(schema)) {
+    let place = match ConnectionConfig::at(&url).and_then(|place| place.in_schema(schema)) {
         Ok(place) => place,
-        Err(Wrong::Url(message)) => return told(reader, "store.url", message),
-        Err(Wrong::Schema(message)) => return told(reader, "store.schema", message),
+        Err(ConnectionConfigError::Url(message)) => return report_problem(reader, "store.url", message),
+        Err(ConnectionConfigError::Schema(message)) => {
+            return report_problem(reader, "store.schema", message);
+        }
     };
     if let (Some(false), Some(_)) = (store.tls, &store.ca_file) {
         reader.problem("store.ca_file", "without TLS no certificate is checked: remove it, or `tls = false`");
@@ -206,7 +208,7 @@ fn postgres(reader: &mut Reader<'_>, store: Store, dir: &Path) -> Option<Place> 
     Some(if store.migrate == Some(Migrate::Manual) { place.migrated_by_hand() } else { place })
 }
 
-fn told<T>(reader: &mut Reader<'_>, field: &str, message: String) -> Option<T> {
+fn report_problem<T>(reader: &mut Reader<'_>, field: &str, message: String) -> Option<T> {
     reader.problem(field, message);
     None
 }

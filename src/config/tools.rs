@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use taskbridge_sdk::Registry;
 
-use super::access::{self, Known};
+use super::access::{self, PossibleCallers};
 use super::backends::Sketch;
 use super::owner_limits::OwnerLimits;
 use super::parameters;
@@ -42,7 +42,7 @@ pub(super) struct Context<'a> {
     /// The default access rules.
     pub(super) access: &'a Rules,
     /// The possible callers.
-    pub(super) known: &'a Known,
+    pub(super) known: &'a PossibleCallers,
     /// Limits per owner.
     pub(super) owner: &'a OwnerLimits,
 }
@@ -219,7 +219,7 @@ fn inquiries(reader: &mut Reader<'_>, field: &str, tool: &Tool, input: &Input) -
     let schemas: Map<String, Value> =
         input.checked.properties().map(|(name, schema)| (name.clone(), schema.clone())).collect();
     let hidden = input.sensitive.iter().chain(input.files.keys()).cloned().collect();
-    let known = asking::Known { schemas: &schemas, hidden: &hidden };
+    let known = asking::AskableParameters { schemas: &schemas, hidden: &hidden };
     asking::read(reader, field, &tool.ask, &tool.parameters, &known)
 }
 

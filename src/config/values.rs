@@ -17,7 +17,7 @@ pub(super) struct Tools<'a> {
 }
 
 /// The fields of a table that define values; at most one is set.
-pub(super) struct Said<'a> {
+pub(super) struct ValueFields<'a> {
     /// `enum`.
     pub(super) choices: Option<&'a [String]>,
     /// `suggest`.
@@ -30,7 +30,7 @@ pub(super) struct Said<'a> {
 pub(super) fn read(
     reader: &mut Reader<'_>,
     field: &str,
-    said: Said<'_>,
+    said: ValueFields<'_>,
     tools: Tools<'_>,
 ) -> (Values, Option<String>) {
     let given = [("enum", said.choices), ("suggest", said.suggest)];
@@ -40,12 +40,14 @@ pub(super) fn read(
         }
     }
     match said {
-        Said { choices: None, suggest: None, same_as: None } => (Values::Any, None),
-        Said { choices: Some(values), suggest: None, same_as: None } => (Values::Only(values.to_vec()), None),
-        Said { choices: None, suggest: Some(values), same_as: None } => {
+        ValueFields { choices: None, suggest: None, same_as: None } => (Values::Any, None),
+        ValueFields { choices: Some(values), suggest: None, same_as: None } => {
+            (Values::Only(values.to_vec()), None)
+        }
+        ValueFields { choices: None, suggest: Some(values), same_as: None } => {
             (Values::Suggested(values.to_vec()), None)
         }
-        Said { choices: None, suggest: None, same_as: Some(parameter) } => {
+        ValueFields { choices: None, suggest: None, same_as: Some(parameter) } => {
             match of_parameter(parameter, tools) {
                 Ok(read) => read,
                 Err(message) => {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::Bridge;
-use super::permit::{Acting, Permit};
+use super::authorization::{CallerContext, Permit};
 use super::resources::{ARTIFACT_TEMPLATE, LOG_TEMPLATE};
 use crate::auth::Principal;
 use crate::catalog::{Argument, Catalog, Completion, Readable};
@@ -111,7 +111,7 @@ async fn artifacts(
 ) -> Result<Completion, CompletionError> {
     let Some(id) = others.get("task_id") else { return Ok(Completion::default()) };
     let id = TaskId::from_wire(id);
-    let Some(view) = bridge.service.get(&Acting::new(bridge, caller), &id).await? else {
+    let Some(view) = bridge.service.get(&CallerContext::new(bridge, caller), &id).await? else {
         bridge.not_found(&caller.owner, &id);
         return Ok(Completion::default());
     };

@@ -10,7 +10,7 @@ use crate::tasks::store::Position;
 use crate::tasks::task::{Owner, Task, TaskId};
 
 #[derive(Serialize, Deserialize)]
-struct Place<T> {
+struct SealedCursor<T> {
     list: String,
     /// `None` for a list that is the same for all callers: its pages may be cached and shared.
     owner: Option<Owner>,
@@ -19,23 +19,23 @@ struct Place<T> {
 
 /// Returns the cursor for a position in `list`.
 pub fn seal<T: Serialize>(seal: &Seal, list: &str, owner: &Owner, at: T) -> String {
-    seal.seal(Purpose::Cursor, &Place { list: list.to_owned(), owner: Some(owner.clone()), at })
+    seal.seal(Purpose::Cursor, &SealedCursor { list: list.to_owned(), owner: Some(owner.clone()), at })
 }
 
 /// Returns the position of a cursor, or `None` if it does not belong to this list and this owner.
 pub fn open<T: DeserializeOwned>(seal: &Seal, list: &str, owner: &Owner, cursor: &str) -> Option<T> {
-    let place: Place<T> = seal.open(Purpose::Cursor, cursor)?;
+    let place: SealedCursor<T> = seal.open(Purpose::Cursor, cursor)?;
     (place.list == list && place.owner.as_ref() == Some(owner)).then_some(place.at)
 }
 
 /// Returns the cursor for a position in a list that is the same for all callers.
 pub fn seal_for_all<T: Serialize>(seal: &Seal, list: &str, at: T) -> String {
-    seal.seal(Purpose::Cursor, &Place { list: list.to_owned(), owner: None, at })
+    seal.seal(Purpose::Cursor, &SealedCursor { list: list.to_owned(), owner: None, at })
 }
 
 /// Returns the position of such a cursor, or `None` if it does not belong to this list.
 pub fn open_for_all<T: DeserializeOwned>(seal: &Seal, list: &str, cursor: &str) -> Option<T> {
-    let place: Place<T> = seal.open(Purpose::Cursor, cursor)?;
+    let place: SealedCursor<T> = seal.open(Purpose::Cursor, cursor)?;
     (place.list == list && place.owner.is_none()).then_some(place.at)
 }
 

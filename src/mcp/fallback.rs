@@ -8,10 +8,10 @@ use taskbridge_sdk::{Ask, Progress};
 
 use super::Bridge;
 use super::companions::Companion;
-use super::session::Abilities;
+use super::session::ClientCapabilities;
 use crate::catalog::TaskSupport;
 use crate::tasks::service::View;
-use crate::tasks::task::{Asked, Asker, Job, Outcome, Task, TaskId, TaskState};
+use crate::tasks::task::{Job, Outcome, QuestionSource, Task, TaskId, TaskQuestion, TaskState};
 
 /// Handle of a task, for a caller without task support. Its words are the same in every generation.
 #[derive(Debug, Serialize)]
@@ -46,7 +46,7 @@ pub struct OpenQuestion<'a> {
 }
 
 /// Status of a task, for a caller that perhaps cannot answer its questions.
-pub struct Standing {
+pub struct VisibleStatus {
     /// The state; `Working` if the caller cannot answer the open question.
     pub state: TaskState,
     /// One line about the state.
@@ -55,7 +55,7 @@ pub struct Standing {
 
 /// Returns the status of a task for a client with these capabilities. A question that the client cannot
 /// answer is hidden from it; the message then names who can.
-pub fn standing(bridge: &Bridge, view: &View, client: Abilities) -> Standing {
+pub fn standing(bridge: &Bridge, view: &View, client: ClientCapabilities) -> VisibleStatus {
     let task = &view.task;
     let is_asked = task.open_questions().any(|asked| client.can_ask(&asked.question.ask));
     match task.open_questions().next() {
@@ -68,14 +68,14 @@ pub fn standing(bridge: &Bridge, view: &View, client: Abilities) -> Standing {
                 _ => "it is not yours to answer, but somebody else's".to_owned(),
             };
             let message = format!("waiting for an answer to {:?}: {who}", asked.question.message);
-            Standing { state: TaskState::Working, message: Some(message) }
+            VisibleStatus { state: TaskState::Working, message: Some(message) }
         }
-        _ => Standing { state: task.state, message: view.status_message() },
+        _ => VisibleStatus { state: task.state, message: view.status_message() },
     }
 }
 
 /// Returns where a question can be answered.
-fn places(asked: &Asked, by_model: bool) -> String {
+fn places(asked: &TaskQuestion, by_model: bool) -> String {
     let (who, able) = match &asked.question.ask {
         Ask::Form(_) => ("A person can answer it", "shows forms (elicitation)"),
         Ask::Url(_) => ("A person can answer it", "sends its user to pages (elicitation.url)"),
@@ -84,12 +84,12 @@ fn places(asked: &Asked, by_model: bool) -> String {
     };
     let model = if by_model { "Answer it with task_answer. " } else { "" };
     // The engine does not know a question that comes before the start.
-    let engine = if asked.asker == Asker::Job { ", or in the engine itself" } else { "" };
+    let engine = if asked.asker == QuestionSource::Job { ", or in the engine itself" } else { "" };
     format!("{model}{who} in any client of the same owner that {able}{engine}")
 }
 
 /// Returns the handle of a task, for a client with these capabilities.
-pub fn handle<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> Handle<'a> {
+pub fn handle<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> Handle<'a> {
     let task = &view.task;
     let standing = standing(bridge, view, client);
     let questions: Vec<_> = task
@@ -272,8 +272,8 @@ fn point_at(schema: &mut Map<String, Value>, place: &str) {
 
 /// Returns true if a model may answer this question: the tool allows it, the job asks it, and it asks for a
 /// form. Only a person may give consent before a start.
-pub fn for_models(bridge: &Bridge, task: &Task, asked: &Asked) -> bool {
-    asked.asker == Asker::Job
+pub fn for_models(bridge: &Bridge, task: &Task, asked: &TaskQuestion) -> bool {
+    asked.asker == QuestionSource::Job
         && asked.question.ask.form().is_some()
         && bridge.catalog().get(&task.tool).is_some_and(|tool| tool.answer_by_model)
 }

@@ -110,7 +110,7 @@ impl Revision {
 
 /// Outcome of a client's response to a request of this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Replied {
+pub enum ResponseOutcome {
     /// It took effect.
     Taken,
     /// The question is closed already, or its task is gone; the response changes nothing.

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::companions::Companion;
-use super::tool_list::Place;
+use super::tool_list::ToolPosition;
 
 /// Maximum size of the cached text in bytes. Beyond it, the cache is emptied.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -25,7 +25,7 @@ pub(super) struct PageKey {
     /// For each tool of the catalog, whether the caller may call it; `None` if every caller may call all.
     pub(super) callable: Option<Vec<bool>>,
     /// Start of the page; `None` for the first.
-    pub(super) from: Option<Place>,
+    pub(super) from: Option<ToolPosition>,
 }
 
 /// A cached page.
@@ -34,7 +34,7 @@ pub(super) struct CachedPage {
     /// A JSON object.
     pub(super) text: Bytes,
     /// Start of the next page, if there is one.
-    pub(super) next: Option<Place>,
+    pub(super) next: Option<ToolPosition>,
 }
 
 /// Pages of the current offers.

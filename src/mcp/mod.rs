@@ -3,46 +3,46 @@
 //! generation translate between the wire format and [`crate::tasks::service`]. It must not access an engine,
 //! except to read logs and artifacts.
 
-mod asking;
+mod artifact_read_limit;
+mod audit_context;
+pub mod authorization;
+mod caller_key;
 pub mod companions;
 pub mod completion;
 pub mod cursor;
+mod delaying_rate_limit;
 pub mod fallback;
-mod feed;
-mod follows;
 pub mod generation;
-pub mod heard;
 pub mod http;
-pub mod initializing;
+mod in_flight;
 pub mod instructions;
 pub mod jsonrpc;
 pub mod limits;
 mod list_cache;
-mod live;
+pub mod log_cursor;
+mod memory_budget;
+pub mod message_sink;
 pub mod offers;
 pub mod origin;
-pub mod outlet;
+mod outbound_queue;
 pub mod params;
-pub mod permit;
-mod polls;
 pub mod progress;
 pub mod prompts;
-mod rates;
-mod readings;
 pub mod resource_list;
+mod resource_subscriptions;
 pub mod resources;
 pub mod results;
-mod room;
 pub mod session;
 mod spans;
-pub mod speakers;
 mod sse;
 pub mod stdio;
+pub mod stream_election;
 pub mod tool_list;
 pub mod tool_result;
+pub mod uninitialized_sessions;
 pub mod v2025_11_25;
 pub mod v2026_07_28;
-mod whose;
+mod window_rate_limit;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,14 +50,14 @@ use std::time::Duration;
 
 use taskbridge_sdk::Backend;
 
-pub use self::readings::Readings;
-use crate::audit::{Asking, Auditor};
+pub use self::artifact_read_limit::ArtifactReadLimit;
+use crate::audit::{Auditor, RequestContext};
 use crate::catalog::Catalog;
 use crate::clock::{Clock, Entropy};
 use crate::current::Current;
 use crate::metrics::Metrics;
 use crate::seal::Seal;
-use crate::tasks::audit::{Audit as _, Event as Told};
+use crate::tasks::audit::{Audit as _, AuditEvent};
 use crate::tasks::service::Service;
 use crate::tasks::store::{Store, StoreError};
 use crate::tasks::task::{Owner, TaskId};
@@ -79,11 +79,11 @@ pub struct Bridge {
     /// The source of randomness.
     pub entropy: Arc<dyn Entropy>,
     /// Sessions whose clients are not ready yet.
-    pub initializing: initializing::Initializing,
+    pub initializing: uninitialized_sessions::UninitializedSessions,
     /// The listening streams of clients.
-    pub speakers: speakers::Speakers,
+    pub speakers: stream_election::StreamElection,
     /// Limits concurrent reads of artifacts.
-    pub readings: Readings,
+    pub readings: ArtifactReadLimit,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The audit log.
@@ -108,13 +108,13 @@ impl Bridge {
 
     /// Runs before a request is answered. If the audit log is mandatory, waits until it contains the events
     /// of the request.
-    async fn answers(&self, asking: &Asking) -> Result<(), jsonrpc::Error> {
+    async fn answers(&self, asking: &RequestContext) -> Result<(), jsonrpc::Error> {
         self.audit.answers(asking).await.map_err(|error| self.fault(&error))
     }
 
     /// Records in the audit log that an owner asked for a task that does not exist or is not theirs.
     fn not_found(&self, owner: &Owner, id: &TaskId) {
-        self.audit.note(Told::NotFound { owner, id });
+        self.audit.note(AuditEvent::NotFound { owner, id });
     }
 
     /// Logs an internal error under a random name. Returns an error that gives the client only this name. For

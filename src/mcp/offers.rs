@@ -12,9 +12,9 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::Settings;
+use super::authorization::Permit;
 use super::companions::Companion;
 use super::list_cache::ListCache;
-use super::permit::Permit;
 use crate::auth::Principal;
 use crate::catalog::{
     Argument, Body, Card, Catalog, Prompt, Prompts, Readable, Resources, TaskSupport, Tool,

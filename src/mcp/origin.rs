@@ -8,7 +8,7 @@ const OPAQUE: &str = "null";
 
 /// The allowed origins and host names.
 #[derive(Clone, Debug, Default)]
-pub struct Doors {
+pub struct OriginPolicy {
     /// Allowed page origins in normalized form, in addition to those of this machine.
     origins: Vec<String>,
     /// Host names, in addition to `localhost` and the loopback addresses.
@@ -17,7 +17,7 @@ pub struct Doors {
     check_hosts: bool,
 }
 
-impl Doors {
+impl OriginPolicy {
     /// Allows pages of this machine and of `origins` (`scheme://host[:port]`, or `null`). Allows requests to
     /// the names of this machine and to `hosts` (`name` or `name:port`). If `hosts` is empty and `bound` is
     /// not a loopback address, every host name is allowed.
@@ -103,8 +103,8 @@ fn is_this_machine(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn doors(bound: &str) -> Doors {
-        Doors::new(
+    fn doors(bound: &str) -> OriginPolicy {
+        OriginPolicy::new(
             bound.parse().unwrap(),
             ["https://App.example:443".to_owned(), "http://10.0.0.1:3000".to_owned()],
             ["tasks.internal".to_owned(), "other:99".to_owned()],
@@ -145,7 +145,7 @@ mod tests {
         ] {
             assert!(!doors.lets_in(origin), "{origin}");
         }
-        let with = |origin: &str| Doors::new("::1".parse().unwrap(), [origin.to_owned()], []);
+        let with = |origin: &str| OriginPolicy::new("::1".parse().unwrap(), [origin.to_owned()], []);
         assert!(with("app.example").unwrap_err().contains("app.example"));
         assert!(with("null").unwrap().lets_in("null"));
     }
@@ -165,6 +165,6 @@ mod tests {
         let named = doors("0.0.0.0");
         assert!(named.answers_to("tasks.internal") && named.answers_to("localhost"));
         assert!(!named.answers_to("anything"), "names that are said hold wherever it listens");
-        assert!(Doors::new("0.0.0.0".parse().unwrap(), [], []).unwrap().answers_to("anything"));
+        assert!(OriginPolicy::new("0.0.0.0".parse().unwrap(), [], []).unwrap().answers_to("anything"));
     }
 }

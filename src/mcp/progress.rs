@@ -26,7 +26,7 @@ pub struct Reports {
 }
 
 /// Reporter of one stream.
-pub struct Heart {
+pub struct ProgressReporter {
     /// Progress token.
     pub token: Value,
     /// When the next report is due, with or without news.
@@ -40,7 +40,7 @@ pub struct Heart {
 }
 
 /// One report.
-pub struct Beat {
+pub struct ProgressReport {
     /// Progress value, above that of every earlier report.
     pub progress: f64,
     /// Total, if it is known.
@@ -49,7 +49,7 @@ pub struct Beat {
     pub message: String,
 }
 
-impl Heart {
+impl ProgressReporter {
     /// Starts a reporter with this interval between heartbeats.
     pub fn new(reports: Reports, every: Duration) -> Self {
         let Reports { token, began, resumed } = reports;
@@ -76,7 +76,7 @@ impl Heart {
     }
 
     /// Returns the next report: the job's progress if that is news, otherwise a step above the last one.
-    pub fn beat(&mut self, view: &View, now: Timestamp) -> Beat {
+    pub fn beat(&mut self, view: &View, now: Timestamp) -> ProgressReport {
         let done = view.task.progress.map_or(0.0, |progress| progress.done);
         let elapsed = now.since(self.began);
         let before = self.last.unwrap_or_else(|| {
@@ -90,6 +90,6 @@ impl Heart {
         (self.soonest, self.next) = (Instant::now() + SPACING, Instant::now() + self.every);
         let total = view.task.progress.and_then(|progress| progress.total).filter(|total| *total >= reached);
         let state = view.status_message().unwrap_or_else(|| "working".to_owned());
-        Beat { progress: reached, total, message: format!("{state} ({} s)", elapsed.as_secs()) }
+        ProgressReport { progress: reached, total, message: format!("{state} ({} s)", elapsed.as_secs()) }
     }
 }

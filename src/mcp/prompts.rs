@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use taskbridge_sdk::{Content, Embedded};
 
-use super::permit::Permit;
+use super::authorization::Permit;
 use super::resource_list::Page;
 use super::resources::{self, Body, ReadError};
 use super::{Bridge, cursor};
@@ -20,7 +20,7 @@ const LIST: &str = "prompts/list";
 
 /// A prompt, filled in.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct RenderedPrompt {
     /// Description of the prompt.
     pub description: Option<String>,
     /// Its messages, with their roles.
@@ -73,7 +73,7 @@ pub async fn fill(
     caller: &Principal,
     name: &str,
     given: BTreeMap<String, String>,
-) -> Result<Told, PromptError> {
+) -> Result<RenderedPrompt, PromptError> {
     let catalog = bridge.catalog();
     let unknown = || PromptError::Unknown(name.to_owned());
     let prompt = Permit::of(caller).prompt(&catalog, name).ok_or_else(unknown)?;
@@ -89,7 +89,7 @@ pub async fn fill(
         };
         messages.push((filled.role, block));
     }
-    Ok(Told { description: prompt.description.clone(), messages })
+    Ok(RenderedPrompt { description: prompt.description.clone(), messages })
 }
 
 async fn embedded(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Embedded, ReadError> {

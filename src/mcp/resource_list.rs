@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use taskbridge_sdk::{Output, Timestamp};
 
-use super::permit::Permit;
+use super::authorization::Permit;
 use super::resources::{self, Link};
 use super::{Bridge, cursor};
 use crate::auth::Principal;
@@ -41,11 +41,11 @@ pub enum TemplateEntry {
     /// A template of the config.
     Configured(Arc<ResourceTemplate>),
     /// A template of this server, for all logs or all artifacts.
-    Own(&'static Own),
+    Own(&'static BuiltinTemplate),
 }
 
 /// A template of this server.
-pub struct Own {
+pub struct BuiltinTemplate {
     /// URI template (RFC 6570).
     pub uri_template: &'static str,
     /// Its name.
@@ -57,14 +57,14 @@ pub struct Own {
 }
 
 /// The templates of this server.
-pub const OWN: [Own; 2] = [
-    Own {
+pub const OWN: [BuiltinTemplate; 2] = [
+    BuiltinTemplate {
         uri_template: resources::LOG_TEMPLATE,
         name: "log",
         description: "The end of what a task's job has printed.",
         mime_type: Some("text/plain"),
     },
-    Own {
+    BuiltinTemplate {
         uri_template: resources::ARTIFACT_TEMPLATE,
         name: "artifact",
         description: "A file that a task's job left.",
@@ -85,7 +85,7 @@ pub enum ListError {
 
 /// Position in the list: after a resource of the config, at the newest task, or after a task.
 #[derive(Serialize, Deserialize)]
-enum Place {
+enum ResourcePosition {
     Fixed(String),
     Tasks,
     Task(i64, String),
@@ -113,9 +113,11 @@ pub async fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Resu
     let known = |resource: &Resource| permit.may_read(&catalog, Readable::One(resource));
     let (mut fixed, after) = match &place {
         None => (catalog.resources().page(None, size + 1, known), None),
-        Some(Place::Fixed(after)) => (catalog.resources().page(Some(after), size + 1, known), None),
-        Some(Place::Tasks) => (Vec::new(), None),
-        Some(Place::Task(millis, id)) => {
+        Some(ResourcePosition::Fixed(after)) => {
+            (catalog.resources().page(Some(after), size + 1, known), None)
+        }
+        Some(ResourcePosition::Tasks) => (Vec::new(), None),
+        Some(ResourcePosition::Task(millis, id)) => {
             let (created_at, id) = (Timestamp::from_millis(*millis), TaskId::from_wire(id.clone()));
             (Vec::new(), Some(Position { created_at, id }))
         }
@@ -126,11 +128,11 @@ pub async fn page(bridge: &Bridge, caller: &Principal, at: Option<&str>) -> Resu
     let mut entries: Vec<Entry> =
         fixed.into_iter().map(|resource| Entry::Fixed(Arc::clone(resource))).collect();
     let next = if more {
-        last.map(Place::Fixed)
+        last.map(ResourcePosition::Fixed)
     } else if !caller.identified {
         None
     } else if entries.len() == size {
-        Some(Place::Tasks)
+        Some(ResourcePosition::Tasks)
     } else {
         tasks(bridge, caller, after, size - entries.len(), &mut entries).await?
     };
@@ -145,7 +147,7 @@ async fn tasks(
     after: Option<Position>,
     most: usize,
     entries: &mut Vec<Entry>,
-) -> Result<Option<Place>, StoreError> {
+) -> Result<Option<ResourcePosition>, StoreError> {
     let mut views = bridge.service.list(&caller.owner, after.as_ref(), most + 1).await?;
     let more = views.len() > most;
     views.truncate(most);
@@ -159,7 +161,7 @@ async fn tasks(
         entries.extend(links);
     }
     let last = views.last().filter(|_| more).map(|view| &view.task);
-    Ok(last.map(|task| Place::Task(task.created_at.as_millis(), task.id.as_str().to_owned())))
+    Ok(last.map(|task| ResourcePosition::Task(task.created_at.as_millis(), task.id.as_str().to_owned())))
 }
 
 /// Reads the output that names a task's artifacts, unless there can be none.

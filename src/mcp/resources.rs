@@ -13,11 +13,11 @@ use taskbridge_sdk::{
 };
 
 use super::Bridge;
-use super::permit::{Acting, Permit};
+use super::authorization::{CallerContext, Permit};
 use crate::auth::Principal;
 pub use crate::catalog::Body;
 use crate::catalog::{Readable, Resource};
-use crate::tasks::audit::{self, Audit as _, Event as Told};
+use crate::tasks::audit::{self, Audit as _, AuditEvent};
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
 
@@ -134,7 +134,7 @@ pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bo
         return Ok(true);
     }
     let Some((id, part)) = parse(uri) else { return Ok(false) };
-    let Some(view) = bridge.service.get(&Acting::new(bridge, caller), &id).await? else {
+    let Some(view) = bridge.service.get(&CallerContext::new(bridge, caller), &id).await? else {
         bridge.not_found(&caller.owner, &id);
         return Ok(false);
     };
@@ -197,11 +197,11 @@ pub async fn read(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Cont
         return Ok(contents);
     }
     let (id, part) = parse(uri).ok_or(ReadError::NotFound)?;
-    let Some(view) = bridge.service.get(&Acting::new(bridge, caller), &id).await? else {
+    let Some(view) = bridge.service.get(&CallerContext::new(bridge, caller), &id).await? else {
         bridge.not_found(&caller.owner, &id);
         return Err(ReadError::NotFound);
     };
-    let read = |part| bridge.audit.note(Told::Read { task: &view.task, part });
+    let read = |part| bridge.audit.note(AuditEvent::Read { task: &view.task, part });
     match part {
         Part::Log => {
             let log = log(bridge, &view.task, bridge.settings().max_log_bytes, None).await?;

@@ -6,21 +6,21 @@ use taskbridge_sdk::Output;
 
 use super::Bridge;
 use super::jsonrpc::Error;
-use super::outlet::Outlet;
-use super::room;
-use crate::tasks::store::{Found, StoreError};
+use super::memory_budget;
+use super::message_sink::MessageSink;
+use crate::tasks::store::{BoundedOutput, StoreError};
 use crate::tasks::task::{Task, TaskId};
 
 /// Maximum size of a stored result that needs no reservation. It is a quarter of the usual limit, because an
 /// answer contains a result more than once, and escaped.
-const SMALL: usize = room::SMALL / 4;
+const SMALL: usize = memory_budget::SMALL / 4;
 
 /// Error code for an exhausted memory budget. It is that of HTTP, since JSON-RPC has none.
 const NO_ROOM: i32 = 503;
 
 /// Why a result was not read.
 #[derive(Debug, thiserror::Error)]
-pub enum Unread {
+pub enum ResultReadError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -29,9 +29,9 @@ pub enum Unread {
     NoRoom(TaskId),
 }
 
-impl Unread {
+impl ResultReadError {
     /// Returns the error for a client.
-    pub fn told(&self, bridge: &Bridge) -> Error {
+    pub fn to_jsonrpc_error(&self, bridge: &Bridge) -> Error {
         match self {
             Self::Store(error) => bridge.fault(error),
             Self::NoRoom(id) => Error::new(
@@ -50,12 +50,16 @@ impl Unread {
 /// large result.
 ///
 /// # Errors
-/// See [`Unread`].
-pub async fn read(bridge: &Bridge, task: &Task, outlet: &dyn Outlet) -> Result<Option<Output>, Unread> {
+/// See [`ResultReadError`].
+pub async fn read(
+    bridge: &Bridge,
+    task: &Task,
+    outlet: &dyn MessageSink,
+) -> Result<Option<Output>, ResultReadError> {
     match bridge.service.output_within(task, SMALL).await? {
-        Found::Nothing => Ok(None),
-        Found::Whole(output) => Ok(Some(output)),
-        Found::Longer(bytes) if outlet.room(bytes) => Ok(bridge.service.output(task).await?),
-        Found::Longer(_) => Err(Unread::NoRoom(task.id.clone())),
+        BoundedOutput::Nothing => Ok(None),
+        BoundedOutput::Whole(output) => Ok(Some(output)),
+        BoundedOutput::Longer(bytes) if outlet.reserve(bytes) => Ok(bridge.service.output(task).await?),
+        BoundedOutput::Longer(_) => Err(ResultReadError::NoRoom(task.id.clone())),
     }
 }

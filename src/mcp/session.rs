@@ -25,7 +25,7 @@ const MOST_OPENED: usize = 1024;
 /// The capabilities that a client declared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Abilities {
+pub struct ClientCapabilities {
     /// Can show a form to its user (`elicitation`, or `elicitation.form`).
     #[serde(rename = "f", skip_serializing_if = "std::ops::Not::not")]
     pub elicitation_form: bool,
@@ -61,7 +61,7 @@ pub struct Abilities {
     pub barred: bool,
 }
 
-impl Abilities {
+impl ClientCapabilities {
     /// Parses `ClientCapabilities` in their newest form.
     pub fn declared(capabilities: &Value) -> Self {
         let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
@@ -157,7 +157,7 @@ pub struct Session {
     pub revision: Revision,
     /// The capabilities of the client.
     #[serde(rename = "c")]
-    pub client: Abilities,
+    pub client: ClientCapabilities,
     /// The caller who began the session. Other callers cannot use it.
     #[serde(rename = "o")]
     pub owner: Owner,
@@ -184,7 +184,12 @@ pub struct Caller {
 
 impl Session {
     /// Begins a session.
-    pub fn begin(bridge: &Bridge, principal: &Principal, revision: Revision, client: Abilities) -> Self {
+    pub fn begin(
+        bridge: &Bridge,
+        principal: &Principal,
+        revision: Revision,
+        client: ClientCapabilities,
+    ) -> Self {
         let nonce: [u8; 16] = clock::random(&*bridge.entropy);
         let issued = bridge.clock.now();
         Self {
@@ -202,7 +207,7 @@ impl Session {
     #[cfg(test)]
     pub(super) fn for_tests(
         revision: Revision,
-        client: Abilities,
+        client: ClientCapabilities,
         owner: Owner,
         nonce: &str,
         issued: Timestamp,
@@ -302,7 +307,7 @@ mod tests {
             (json!({"sampling": {"tools": {}}}), [false, false, false, true, true, false, true]),
             (json!({"sampling": {"context": {}}}), [false, false, false, true, false, true, true]),
         ] {
-            let client = Abilities::declared(&declared);
+            let client = ClientCapabilities::declared(&declared);
             assert_eq!(asks.each_ref().map(|ask| client.can_ask(ask)), can, "{declared}");
         }
     }
@@ -324,7 +329,7 @@ mod tests {
                 Some("sampling.context"),
             ),
         ] {
-            assert_eq!(Abilities::declared(&declared).missing(&ask), missing, "{declared}");
+            assert_eq!(ClientCapabilities::declared(&declared).missing(&ask), missing, "{declared}");
         }
     }
 
@@ -346,12 +351,12 @@ mod tests {
             (requests(json!({"elicitation": {"create": {}}})), [true, true, false, false]),
             (requests(json!({"sampling": {"createMessage": {}}})), [false, false, true, false]),
         ] {
-            let client = Abilities::declared(&declared);
+            let client = ClientCapabilities::declared(&declared);
             assert_eq!(asks.each_ref().map(|ask| client.makes_task_of(ask)), makes, "{declared}");
             assert_eq!(client.makes_tasks(), makes.contains(&true), "{declared}");
             assert!(!client.without_tasks().makes_tasks());
         }
-        assert!(Abilities::declared(&json!({"tasks": {"cancel": {}}})).cancels_tasks);
+        assert!(ClientCapabilities::declared(&json!({"tasks": {"cancel": {}}})).cancels_tasks);
     }
 
     /// The cache of opened sessions is bounded, and follows expiry and key changes.
@@ -362,7 +367,7 @@ mod tests {
         let session = Session {
             form: FORM,
             revision: Revision::ALL[0],
-            client: Abilities { elicitation_url: true, ..Abilities::default() },
+            client: ClientCapabilities { elicitation_url: true, ..ClientCapabilities::default() },
             owner: Owner::new("ann"),
             nonce: "n".to_owned(),
             issued,

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::outlet::Resume;
+use super::message_sink::Resume;
 use crate::clock::{self, Entropy};
 use crate::seal::{Purpose, Seal};
 
@@ -14,7 +14,7 @@ pub(super) const COMMENT: Bytes = Bytes::from_static(b": still here\n\n");
 
 /// A position in a stream. Its sealed form is the id of an event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct StreamPosition {
     /// The nonce of the session that the stream belongs to.
     #[serde(rename = "s")]
     pub(super) session: String,
@@ -32,7 +32,7 @@ pub(super) struct Place {
     pub(super) last: bool,
 }
 
-impl Place {
+impl StreamPosition {
     /// Starts a new stream.
     pub(super) fn start(session: &str, resume: Resume, entropy: &dyn Entropy) -> Self {
         let stream: [u8; 10] = clock::random(entropy);
@@ -96,20 +96,20 @@ mod tests {
     #[test]
     fn event_id_opens_only_its_session() {
         let seal = Seal::new(&[1; 32], System::entropy());
-        let mut place = Place::start("mine", Resume::Listen { lists: None }, &System);
+        let mut place = StreamPosition::start("mine", Resume::Listen { lists: None }, &System);
         let ids: HashSet<String> = (0..100).map(|_| place.advance(&seal)).collect();
         assert_eq!(ids.len(), 100);
         for id in &ids {
             assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
-            let opened = Place::open(&seal, "mine", id).unwrap();
+            let opened = StreamPosition::open(&seal, "mine", id).unwrap();
             assert_eq!(
                 (opened.stream, opened.resume),
                 (place.stream.clone(), Resume::Listen { lists: None })
             );
-            assert_eq!(Place::open(&seal, "other", id), None);
+            assert_eq!(StreamPosition::open(&seal, "other", id), None);
         }
-        assert_eq!(Place::open(&seal, "mine", "nonsense"), None);
+        assert_eq!(StreamPosition::open(&seal, "mine", "nonsense"), None);
         let other = Seal::new(&[2; 32], System::entropy());
-        assert_eq!(Place::open(&other, "mine", &place.advance(&seal)), None);
+        assert_eq!(StreamPosition::open(&other, "mine", &place.advance(&seal)), None);
     }
 }

@@ -23,10 +23,10 @@ use self::lines::{Lines, TooLong};
 use self::output::{Batch, Reply, Stdout};
 use super::Bridge;
 use super::generation::{self, Generation};
+use super::in_flight::{InFlight, Opening};
 use super::jsonrpc::{
     self, Error, INTERNAL_ERROR, INVALID_REQUEST, Id, Malformed, Message, Outcome, Request,
 };
-use super::live::{Live, Opening};
 use super::session::Caller;
 use super::{v2025_11_25, v2026_07_28};
 use crate::auth::Principal;
@@ -58,9 +58,9 @@ pub async fn serve(
     // The end of the input stops the server too.
     let stop = shutdown.child_token();
     bridge.service.stops_with(stop.clone());
-    let desk = Desk {
+    let desk = StdioServer {
         bridge,
-        live: Live::default(),
+        live: InFlight::default(),
         lines,
         caller: None,
         at_work: FuturesUnordered::new(),
@@ -79,9 +79,9 @@ pub async fn serve(
 }
 
 /// The client, and the work in progress for it.
-struct Desk<'a> {
+struct StdioServer<'a> {
     bridge: &'a Bridge,
-    live: Live,
+    live: InFlight,
     lines: mpsc::Sender<Vec<u8>>,
     /// Set by `initialize`.
     caller: Option<Arc<Caller>>,
@@ -90,7 +90,7 @@ struct Desk<'a> {
     listening: Option<BoxFuture<'a, ()>>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> StdioServer<'a> {
     async fn read(
         mut self,
         mut input: Lines<impl AsyncBufRead + Unpin + Send>,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::authorization::Permit;
 use super::companions::Companion;
 use super::jsonrpc::SharedText;
 use super::list_cache::{CachedPage, PageKey};
-use super::permit::Permit;
 use super::{Bridge, cursor};
 use crate::auth::Principal;
 use crate::catalog::{Catalog, Tool};
@@ -29,7 +29,7 @@ pub enum Entry {
 
 /// Position in the list: after some of the companions, or after a tool of the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) enum Place {
+pub(super) enum ToolPosition {
     Tool(String),
     Companions(usize),
 }
@@ -77,15 +77,15 @@ pub fn page(
 fn entries(
     catalog: &Catalog,
     companions: Vec<Companion>,
-    from: Option<Place>,
+    from: Option<ToolPosition>,
     size: usize,
     listed: impl Fn(&Tool) -> bool,
-) -> (Vec<Entry>, Option<Place>) {
+) -> (Vec<Entry>, Option<ToolPosition>) {
     // A cursor from another version can count more companions than there are.
     let (skipped, after) = match &from {
         None => (0, None),
-        Some(Place::Companions(count)) => ((*count).min(companions.len()), None),
-        Some(Place::Tool(after)) => (companions.len(), Some(after.as_str())),
+        Some(ToolPosition::Companions(count)) => ((*count).min(companions.len()), None),
+        Some(ToolPosition::Tool(after)) => (companions.len(), Some(after.as_str())),
     };
     let reached = companions.len().min(skipped + size);
     let left = size - (reached - skipped);
@@ -93,8 +93,8 @@ fn entries(
     let more = reached < companions.len() || tools.len() > left;
     tools.truncate(left);
     let next = more.then(|| match tools.last() {
-        Some(tool) => Place::Tool(tool.name.clone()),
-        None => Place::Companions(reached),
+        Some(tool) => ToolPosition::Tool(tool.name.clone()),
+        None => ToolPosition::Companions(reached),
     });
     let companions = companions.into_iter().take(reached).skip(skipped).map(Entry::Companion);
     let tools = tools.into_iter().map(|tool| Entry::Tool(Arc::clone(tool)));

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use taskbridge_sdk::{Content, Output};
 
 use super::Bridge;
-use super::companions::Said;
+use super::companions::CompanionResult;
 use super::fallback;
 use super::jsonrpc::{Error, INTERNAL_ERROR};
 use super::resources::{Link, beside, links, log_uri};
-use super::session::Abilities;
+use super::session::ClientCapabilities;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId};
 
@@ -50,7 +50,7 @@ impl ToolResult {
     }
 
     /// Returns the answer of a companion tool.
-    pub fn said(said: Said) -> Self {
+    pub fn said(said: CompanionResult) -> Self {
         let content = vec![Content::text(said.text)];
         let of_job = 0..usize::from(said.of_job);
         Self { content, structured: said.structured, is_error: said.is_error, refers_to: Vec::new(), of_job }
@@ -60,7 +60,7 @@ impl ToolResult {
     pub fn handle(
         bridge: &Bridge,
         view: &View,
-        client: Abilities,
+        client: ClientCapabilities,
         companions: bool,
         preface: Option<&str>,
     ) -> Self {

@@ -1,4 +1,4 @@
-//! [`Measured`]: a backend wrapper that measures each call. It does not change the results.
+//! [`MeasuredBackend`]: a backend wrapper that measures each call. It does not change the results.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const OPERATIONS: [&str; 9] =
     ["start", "find", "observe", "observe_all", "cancel", "answer", "read_log", "read_artifact", "discover"];
 
 /// A measured backend.
-pub(super) struct Measured {
+pub(super) struct MeasuredBackend {
     name: String,
     inner: Arc<dyn Backend>,
     metrics: Arc<Metrics>,
@@ -36,7 +36,7 @@ pub(super) struct Pause(Mutex<Option<Instant>>);
 /// A call in progress. A drop before its end counts as given up: it timed out, or the caller no longer
 /// waits.
 struct Call<'a> {
-    of: &'a Measured,
+    of: &'a MeasuredBackend,
     operation: &'static str,
     began: Instant,
     outcome: &'static str,
@@ -71,7 +71,7 @@ fn outcome(error: Option<&Error>) -> &'static str {
     }
 }
 
-impl Measured {
+impl MeasuredBackend {
     pub(super) fn new(name: &str, inner: Arc<dyn Backend>, metrics: Arc<Metrics>) -> Self {
         for operation in OPERATIONS {
             let labels = [
@@ -138,7 +138,7 @@ impl Drop for Call<'_> {
 }
 
 #[async_trait]
-impl Backend for Measured {
+impl Backend for MeasuredBackend {
     async fn start(&self, job: &JobSpec) -> Result<Started> {
         let span = self.span("start");
         // The job continues the trace from this call.
@@ -239,7 +239,7 @@ impl Backend for Measured {
 /// The following traits are reached only if the backend has them. If it has them no longer, a call returns a
 /// neutral result.
 #[async_trait]
-impl Questions for Measured {
+impl Questions for MeasuredBackend {
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken> {
         let Some(questions) = self.inner.questions() else { return Ok(Taken::TooLate) };
         self.counted("answer", questions.answer(handle, question, answer)).await
@@ -262,7 +262,7 @@ impl Questions for Measured {
 }
 
 #[async_trait]
-impl Logs for Measured {
+impl Logs for MeasuredBackend {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
         let Some(logs) = self.inner.logs() else { return Ok(LogText::default()) };
         self.counted("read_log", logs.tail(handle, request)).await
@@ -270,7 +270,7 @@ impl Logs for Measured {
 }
 
 #[async_trait]
-impl Artifacts for Measured {
+impl Artifacts for MeasuredBackend {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
         let Some(artifacts) = self.inner.artifacts() else { return Ok(None) };
         self.counted("read_artifact", artifacts.read(handle, name, max_bytes)).await
@@ -278,7 +278,7 @@ impl Artifacts for Measured {
 }
 
 #[async_trait]
-impl Discovery for Measured {
+impl Discovery for MeasuredBackend {
     async fn discover(&self) -> Result<Vec<DiscoveredTool>> {
         let Some(discovery) = self.inner.discovery() else { return Ok(Vec::new()) };
         self.counted("discover", discovery.discover()).await

@@ -61,7 +61,7 @@ struct Engine {
 }
 
 /// A request in progress. A drop before its response counts as given up.
-pub struct Answering<'a> {
+pub struct RequestTimer<'a> {
     metrics: &'a Metrics,
     method: &'static str,
     began: Instant,
@@ -93,12 +93,12 @@ impl Default for Metrics {
 impl Metrics {
     /// Wraps a store to measure each operation.
     pub fn store(self: &Arc<Self>, inner: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
-        Arc::new(store::Measured::new(inner, Arc::clone(self), clock))
+        Arc::new(store::MeasuredStore::new(inner, Arc::clone(self), clock))
     }
 
     /// Wraps the backend of this name to measure each call.
     pub fn backend(self: &Arc<Self>, name: &str, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
-        let measured = backend::Measured::new(name, inner, Arc::clone(self));
+        let measured = backend::MeasuredBackend::new(name, inner, Arc::clone(self));
         let pause = measured.pause();
         let measured: Arc<dyn Backend> = Arc::new(measured);
         let mut engines = self.engines.lock();
@@ -113,9 +113,9 @@ impl Metrics {
     }
 
     /// Starts the measurement of a request of this method.
-    pub fn request(&self, method: &str) -> Answering<'_> {
+    pub fn request(&self, method: &str) -> RequestTimer<'_> {
         let method = known_method(method);
-        Answering { metrics: self, method, began: Instant::now(), outcome: "given_up" }
+        RequestTimer { metrics: self, method, began: Instant::now(), outcome: "given_up" }
     }
 
     /// Counts an HTTP response to `/mcp`.
@@ -189,14 +189,14 @@ impl Metrics {
     }
 }
 
-impl Answering<'_> {
+impl RequestTimer<'_> {
     /// Records a response: success or an error.
     pub fn answered(mut self, well: bool) {
         self.outcome = if well { "ok" } else { "error" };
     }
 }
 
-impl Drop for Answering<'_> {
+impl Drop for RequestTimer<'_> {
     fn drop(&mut self) {
         let families = &self.metrics.families;
         let (took, method) = (self.began.elapsed(), Cow::Borrowed(self.method));

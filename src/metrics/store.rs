@@ -1,5 +1,5 @@
-//! [`Measured`]: a store wrapper that measures each operation. It also counts new rows, the delay of claims
-//! and the outcomes of notices. It does not change the results.
+//! [`MeasuredStore`]: a store wrapper that measures each operation. It also counts new rows, the delay of
+//! claims and the outcomes of notices. It does not change the results.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,24 +10,25 @@ use taskbridge_sdk::{Output, Timestamp};
 
 use super::Metrics;
 use crate::clock::Clock;
-use crate::tasks::history::Entry;
+use crate::tasks::history::HistoryEntry;
 use crate::tasks::notices::Notice;
 use crate::tasks::store::{
-    Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Found, Group, Groups, Hint, Hints,
-    History, Holder, Inserted, Keys, NewTask, Notices, OpenJob, Owed, Position, Purged, Queue, Reach, Result,
-    Served, Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
+    AccessScope, BoundedOutput, Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Group,
+    Groups, Hint, Hints, History, Holder, InsertResult, Keys, LeasedNotice, NewTask, Notices, OpenJob,
+    Position, Purged, Queue, Result, ServedBackend, SessionChange, SessionSettings, Sessions, Store, Tally,
+    TaskStore, Time, UpdateResult,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
 /// A measured store.
-pub(super) struct Measured {
+pub(super) struct MeasuredStore {
     inner: Arc<dyn Store>,
     metrics: Arc<Metrics>,
     /// The store's clock.
     clock: Arc<dyn Clock>,
 }
 
-impl Measured {
+impl MeasuredStore {
     pub(super) fn new(inner: Arc<dyn Store>, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Self {
         Self { inner, metrics, clock }
     }
@@ -43,16 +44,16 @@ impl Measured {
 }
 
 #[async_trait]
-impl TaskStore for Measured {
-    async fn insert(&self, new: NewTask) -> Result<Inserted> {
+impl TaskStore for MeasuredStore {
+    async fn insert(&self, new: NewTask) -> Result<InsertResult> {
         let inserted = self.timed("insert", self.inner.insert(new)).await;
-        if let Ok(Inserted::Created(task)) = &inserted {
+        if let Ok(InsertResult::Created(task)) = &inserted {
             self.metrics.created(task);
         }
         inserted
     }
 
-    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
+    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>> {
         self.timed("get", self.inner.get(id, within)).await
     }
 
@@ -60,7 +61,7 @@ impl TaskStore for Measured {
         self.timed("output", self.inner.output(id)).await
     }
 
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput> {
         self.timed("output", self.inner.output_within(id, most)).await
     }
 
@@ -72,7 +73,7 @@ impl TaskStore for Measured {
         self.timed("of_session", self.inner.of_session(session)).await
     }
 
-    async fn update(&self, change: Change<'_>) -> Result<Updated> {
+    async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
         self.timed("update", self.inner.update(change)).await
     }
 
@@ -88,14 +89,14 @@ impl TaskStore for Measured {
 
     async fn list_due(
         &self,
-        served: &Served,
+        served: &ServedBackend,
         after: Option<&(Timestamp, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Task>> {
         self.timed("list_due", self.inner.list_due(served, after, limit)).await
     }
 
-    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>> {
+    async fn adopt(&self, served: &ServedBackend) -> Result<Vec<(String, u64)>> {
         self.timed("adopt", self.inner.adopt(served)).await
     }
 
@@ -103,14 +104,14 @@ impl TaskStore for Measured {
         self.timed("purge", self.inner.purge(now, limit)).await
     }
 
-    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+    async fn next_due(&self, served: &[ServedBackend]) -> Result<Vec<Option<Timestamp>>> {
         self.timed("next_due", self.inner.next_due(served)).await
     }
 }
 
 #[async_trait]
-impl Queue for Measured {
-    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
+impl Queue for MeasuredStore {
+    async fn heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
         self.timed("heads", self.inner.heads(served)).await
     }
 
@@ -120,17 +121,22 @@ impl Queue for Measured {
 }
 
 #[async_trait]
-impl Groups for Measured {
-    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
-        self.timed("hold", self.inner.hold(holder, lease, served)).await
+impl Groups for MeasuredStore {
+    async fn acquire_groups(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        served: &[ServedBackend],
+    ) -> Result<Vec<Group>> {
+        self.timed("hold", self.inner.acquire_groups(holder, lease, served)).await
     }
 
-    async fn leave(&self, holder: &Holder) -> Result<()> {
-        self.timed("leave", self.inner.leave(holder)).await
+    async fn release_groups(&self, holder: &Holder) -> Result<()> {
+        self.timed("leave", self.inner.release_groups(holder)).await
     }
 
-    async fn let_go(&self, holder: &Holder) -> Result<()> {
-        self.timed("let_go", self.inner.let_go(holder)).await
+    async fn release_all(&self, holder: &Holder) -> Result<()> {
+        self.timed("let_go", self.inner.release_all(holder)).await
     }
 
     async fn free_dead(&self) -> Result<bool> {
@@ -152,27 +158,27 @@ impl Groups for Measured {
 }
 
 #[async_trait]
-impl Notices for Measured {
+impl Notices for MeasuredStore {
     async fn take_notices(
         &self,
         receiver: &str,
         holder: &Holder,
         lease: Duration,
         limit: usize,
-    ) -> Result<Vec<Owed>> {
+    ) -> Result<Vec<LeasedNotice>> {
         self.timed("take_notices", self.inner.take_notices(receiver, holder, lease, limit)).await
     }
 
-    async fn strike(&self, notice: &Notice) -> Result<()> {
-        let struck = self.timed("strike", self.inner.strike(notice)).await;
+    async fn ack_notice(&self, notice: &Notice) -> Result<()> {
+        let struck = self.timed("strike", self.inner.ack_notice(notice)).await;
         if struck.is_ok() {
             self.metrics.noticed("delivered", 1);
         }
         struck
     }
 
-    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
-        let put_off = self.timed("put_off", self.inner.put_off(notice, holder, pause)).await;
+    async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        let put_off = self.timed("put_off", self.inner.retry_notice_later(notice, holder, pause)).await;
         if put_off.is_ok() {
             self.metrics.noticed("put_off", 1);
         }
@@ -187,8 +193,8 @@ impl Notices for Measured {
 }
 
 #[async_trait]
-impl History for Measured {
-    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>> {
+impl History for MeasuredStore {
+    async fn entries(&self, id: &TaskId) -> Result<Vec<HistoryEntry>> {
         self.timed("entries", self.inner.entries(id)).await
     }
 
@@ -198,7 +204,7 @@ impl History for Measured {
 }
 
 #[async_trait]
-impl Durations for Measured {
+impl Durations for MeasuredStore {
     async fn record(&self, tool: &str, took: Duration) -> Result<()> {
         self.timed("record", self.inner.record(tool, took)).await
     }
@@ -209,7 +215,7 @@ impl Durations for Measured {
 }
 
 #[async_trait]
-impl Sessions for Measured {
+impl Sessions for MeasuredStore {
     async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
         self.timed("end", self.inner.end(nonce, forget_after)).await
     }
@@ -218,24 +224,29 @@ impl Sessions for Measured {
         self.timed("has_ended", self.inner.has_ended(nonce)).await
     }
 
-    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
+    async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
         self.timed("settings", self.inner.settings(nonce)).await
     }
 
-    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
+    async fn set(
+        &self,
+        nonce: &str,
+        setting: SessionChange,
+        forget_after: Timestamp,
+    ) -> Result<Option<SessionSettings>> {
         self.timed("set", self.inner.set(nonce, setting, forget_after)).await
     }
 }
 
 #[async_trait]
-impl Keys for Measured {
+impl Keys for MeasuredStore {
     async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
         self.timed("seal_key", self.inner.seal_key(fresh)).await
     }
 }
 
 #[async_trait]
-impl Time for Measured {
+impl Time for MeasuredStore {
     async fn now(&self) -> Result<Timestamp> {
         self.timed("now", self.inner.now()).await
     }
@@ -246,7 +257,7 @@ impl Time for Measured {
 }
 
 #[async_trait]
-impl Facts for Measured {
+impl Facts for MeasuredStore {
     async fn fact(&self, name: &str) -> Result<Option<String>> {
         self.timed("fact", self.inner.fact(name)).await
     }
@@ -265,7 +276,7 @@ impl Facts for Measured {
 }
 
 #[async_trait]
-impl Tally for Measured {
+impl Tally for MeasuredStore {
     async fn tally(&self) -> Result<Counts> {
         self.timed("tally", self.inner.tally()).await
     }
@@ -273,7 +284,7 @@ impl Tally for Measured {
 
 /// Waiting for other processes is not counted as an operation.
 #[async_trait]
-impl Hints for Measured {
+impl Hints for MeasuredStore {
     async fn changed_elsewhere(&self) -> Vec<Hint> {
         self.inner.changed_elsewhere().await
     }

@@ -7,7 +7,7 @@ use taskbridge_sdk::Timestamp;
 
 use super::Metrics;
 use crate::tasks::meter::{Meter, Phase};
-use crate::tasks::task::{AskedStatus, Job, Outcome, Task, TaskState};
+use crate::tasks::task::{Job, Outcome, QuestionStatus, Task, TaskState};
 
 impl Meter for Metrics {
     fn changed(&self, before: &Task, after: &Task, now: Timestamp) {
@@ -37,7 +37,7 @@ impl Meter for Metrics {
             }
         }
         if before.state == TaskState::InputRequired && after.state != TaskState::InputRequired {
-            let asked = before.questions.iter().filter(|asked| asked.status == AskedStatus::Open);
+            let asked = before.questions.iter().filter(|asked| asked.status == QuestionStatus::Open);
             if let Some(since) = asked.map(|asked| asked.at).min() {
                 took(Phase::InputRequired.as_str(), since, now);
             }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::Receiver;
-use crate::tasks::notices::{Notice, What};
+use crate::tasks::notices::{Notice, NoticeCause};
 use crate::tasks::task::Outcome;
 
 /// The media type of an event.
@@ -21,7 +21,7 @@ pub(super) fn of(notice: &Notice, receiver: &Receiver) -> Vec<u8> {
     let news = &notice.news;
     let id = news.task.as_str();
     let mut data = json!({"tool": news.tool, "status": status(&news.what)});
-    if let What::Asks(key) = &news.what {
+    if let NoticeCause::Asks(key) = &news.what {
         data["question"] = Value::from(key.as_str());
     }
     if receiver.tells_id {
@@ -41,19 +41,19 @@ pub(super) fn of(notice: &Notice, receiver: &Receiver) -> Vec<u8> {
     event.to_string().into_bytes()
 }
 
-fn kind(what: &What) -> &'static str {
+fn kind(what: &NoticeCause) -> &'static str {
     match what {
-        What::Ended(_) => "io.taskbridge.task.ended",
-        What::Asks(_) => "io.taskbridge.task.asks",
+        NoticeCause::Ended(_) => "io.taskbridge.task.ended",
+        NoticeCause::Asks(_) => "io.taskbridge.task.asks",
     }
 }
 
-fn status(what: &What) -> &'static str {
+fn status(what: &NoticeCause) -> &'static str {
     match what {
-        What::Ended(Outcome::Succeeded) => "succeeded",
-        What::Ended(Outcome::Failed) => "failed",
-        What::Ended(Outcome::Cancelled) => "cancelled",
-        What::Ended(Outcome::Broken) => "broken",
-        What::Asks(_) => "input_required",
+        NoticeCause::Ended(Outcome::Succeeded) => "succeeded",
+        NoticeCause::Ended(Outcome::Failed) => "failed",
+        NoticeCause::Ended(Outcome::Cancelled) => "cancelled",
+        NoticeCause::Ended(Outcome::Broken) => "broken",
+        NoticeCause::Asks(_) => "input_required",
     }
 }

@@ -9,7 +9,7 @@ use reqwest::{Certificate, Client, Proxy, Response, StatusCode, redirect};
 use taskbridge_sdk::{Timestamp, innermost, is_near};
 
 use super::event::MEDIA_TYPE;
-use super::{Answer, Carrier, Letter, Receiver};
+use super::{DeliveryResult, Receiver, WebhookRequest, WebhookTransport};
 use crate::clock::{Clock, System};
 
 /// The number of idle connections to keep.
@@ -20,7 +20,7 @@ const KEPT: usize = 2;
 pub struct Http;
 
 #[async_trait]
-impl Carrier for Http {
+impl WebhookTransport for Http {
     type Way = Client;
 
     fn way(&self, receiver: &Receiver) -> Result<Client, String> {
@@ -45,7 +45,7 @@ impl Carrier for Http {
         client.build().map_err(|error| innermost(&error))
     }
 
-    async fn carry(&self, way: &Client, receiver: &Receiver, letter: Letter) -> Answer {
+    async fn carry(&self, way: &Client, receiver: &Receiver, letter: WebhookRequest) -> DeliveryResult {
         let request = way
             .post(receiver.url.clone())
             .header(CONTENT_TYPE, MEDIA_TYPE)
@@ -55,7 +55,7 @@ impl Carrier for Http {
             .body(letter.body);
         match request.send().await {
             Ok(response) => answer(&response),
-            Err(error) => Answer::Refused { why: innermost(&error.without_url()), after: None },
+            Err(error) => DeliveryResult::Refused { why: innermost(&error.without_url()), after: None },
         }
     }
 }
@@ -73,15 +73,15 @@ impl Http {
     }
 }
 
-fn answer(response: &Response) -> Answer {
+fn answer(response: &Response) -> DeliveryResult {
     match response.status() {
-        status if status.is_success() => Answer::Taken,
-        StatusCode::GONE => Answer::Gone,
+        status if status.is_success() => DeliveryResult::Taken,
+        StatusCode::GONE => DeliveryResult::Gone,
         status => {
             let after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok());
             let after = after.and_then(|text| pause(text, System.now()));
             let hint = if status.is_redirection() { ": redirects are not followed" } else { "" };
-            Answer::Refused { why: format!("it answers {status}{hint}"), after }
+            DeliveryResult::Refused { why: format!("it answers {status}{hint}"), after }
         }
     }
 }

@@ -14,5 +14,5 @@ mod signature;
 
 pub use http::Http;
 pub use receiver::{Receiver, Receivers};
-pub use sender::{Answer, Carrier, Letter, Notifier};
+pub use sender::{DeliveryResult, Notifier, WebhookRequest, WebhookTransport};
 pub use signature::{BadSecret, Key};

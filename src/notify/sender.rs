@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Receiver, Receivers, event, signature};
-use crate::tasks::ledger::Ledger;
-use crate::tasks::store::{Forget, Holder, Owed};
+use crate::tasks::store::{Forget, Holder, LeasedNotice};
+use crate::tasks::task_writer::TaskWriter;
 
 /// The maximum number of concurrent POSTs to one receiver.
 const PLACES: usize = 8;
@@ -40,7 +40,7 @@ const STRANGERS_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 /// A request to post.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct WebhookRequest {
     /// The notice's id.
     pub id: String,
     /// The send time, in seconds since 1970.
@@ -53,7 +53,7 @@ pub struct Letter {
 
 /// The response of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum DeliveryResult {
     /// It accepted the notice.
     Taken,
     /// It did not accept the notice.
@@ -69,7 +69,7 @@ pub enum Answer {
 
 /// A transport to receivers.
 #[async_trait]
-pub trait Carrier: Send + Sync + 'static {
+pub trait WebhookTransport: Send + Sync + 'static {
     /// The client of one receiver, created once.
     type Way: Send + Sync;
 
@@ -80,28 +80,28 @@ pub trait Carrier: Send + Sync + 'static {
     fn way(&self, receiver: &Receiver) -> Result<Self::Way, String>;
 
     /// Sends one request.
-    async fn carry(&self, way: &Self::Way, receiver: &Receiver, letter: Letter) -> Answer;
+    async fn carry(&self, way: &Self::Way, receiver: &Receiver, letter: WebhookRequest) -> DeliveryResult;
 }
 
 /// The sender of pending notices.
 pub struct Notifier<C> {
-    ledger: Ledger,
+    ledger: TaskWriter,
     receivers: Receivers,
     holder: Holder,
     carrier: C,
 }
 
 /// The backoff state of a receiver.
-struct Mood {
+struct ReceiverBackoff {
     /// The number of failures since the last success.
     failures: u32,
     /// The end of its pause.
     until: Instant,
 }
 
-impl<C: Carrier> Notifier<C> {
-    /// Creates a notifier over a ledger, for a process that leases as `holder`.
-    pub fn new(ledger: Ledger, receivers: Receivers, holder: Holder, carrier: C) -> Self {
+impl<C: WebhookTransport> Notifier<C> {
+    /// Creates a notifier over a task writer, for a process that leases as `holder`.
+    pub fn new(ledger: TaskWriter, receivers: Receivers, holder: Holder, carrier: C) -> Self {
         Self { ledger, receivers, holder, carrier }
     }
 
@@ -158,7 +158,7 @@ impl<C: Carrier> Notifier<C> {
             }
         };
         let mut owing = self.ledger.nudge.owing.subscribe();
-        let mut mood = Mood { failures: 0, until: Instant::now() };
+        let mut mood = ReceiverBackoff { failures: 0, until: Instant::now() };
         let (mut more, mut look, mut forget_at) = (true, Instant::now(), Instant::now());
         let mut under_way = FuturesUnordered::new();
         loop {
@@ -192,9 +192,9 @@ impl<C: Carrier> Notifier<C> {
                 biased;
                 () = stop.cancelled() => break,
                 Some(answer) = under_way.next(), if !under_way.is_empty() => match answer {
-                    Answer::Taken => mood.cheer(&place),
-                    Answer::Refused { why, after } => mood.sour(&place, &why, after),
-                    Answer::Gone => {
+                    DeliveryResult::Taken => mood.cheer(&place),
+                    DeliveryResult::Refused { why, after } => mood.sour(&place, &why, after),
+                    DeliveryResult::Gone => {
                         tracing::error!(receiver = place, "it answers 410 Gone: it is told nothing until the config says something else of it, or the server starts again");
                         break;
                     }
@@ -222,20 +222,20 @@ impl<C: Carrier> Notifier<C> {
     }
 
     /// Sends one notice, and records the result.
-    async fn send(&self, way: &C::Way, receiver: &Receiver, owed: Owed) -> Answer {
-        let Owed { notice, attempts } = owed;
+    async fn send(&self, way: &C::Way, receiver: &Receiver, owed: LeasedNotice) -> DeliveryResult {
+        let LeasedNotice { notice, attempts } = owed;
         let body = event::of(&notice, receiver);
         let seconds = self.ledger.now().as_millis().div_euclid(1000);
         let signature = signature::header(&receiver.keys, &notice.id, seconds, &body);
-        let letter = Letter { id: notice.id.clone(), seconds, signature, body };
+        let letter = WebhookRequest { id: notice.id.clone(), seconds, signature, body };
         let answer = self.carrier.carry(way, receiver, letter).await;
         let store = &self.ledger.store;
         let noted = match &answer {
-            Answer::Taken | Answer::Gone => store.strike(&notice).await,
-            Answer::Refused { after, .. } => {
+            DeliveryResult::Taken | DeliveryResult::Gone => store.ack_notice(&notice).await,
+            DeliveryResult::Refused { after, .. } => {
                 let wish = after.unwrap_or_default().min(LONGEST_WISH);
                 let pause = backoff(&notice.id, attempts).max(wish);
-                store.put_off(&notice, &self.holder, pause).await
+                store.retry_notice_later(&notice, &self.holder, pause).await
             }
         };
         if let Err(error) = noted {
@@ -269,7 +269,7 @@ impl<C: Carrier> Notifier<C> {
     }
 }
 
-impl Mood {
+impl ReceiverBackoff {
     /// Returns how many more notices may be sent now: only one at a time after a failure.
     fn room(&self, under_way: usize, now: Instant) -> usize {
         match self.failures {

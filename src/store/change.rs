@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::entry::Line;
-use super::row::{self, NoticeRow, Row};
-use crate::tasks::store::{Attach, Change, Holder, Inserted, Lease, NewTask, Once, Quota, SlotLimit};
+use super::entry::EntryColumns;
+use super::row::{self, NoticeRow, TaskRow};
+use crate::tasks::store::{
+    Attach, Change, Holder, IdempotencyKey, InsertResult, Lease, NewTask, Quota, SlotLimit,
+};
 use crate::tasks::task::Task;
 
 /// The result of an insert inside the transaction; the caller already has the task.
-pub(super) enum Found {
+pub(super) enum InsertDecision {
     Nothing,
     Existing { task: Task, same: bool },
     Abandoned(Task),
@@ -21,8 +23,8 @@ pub(super) enum Found {
 }
 
 /// The data of an insert, without the task.
-pub(super) struct Wish {
-    pub(super) row: Row,
+pub(super) struct InsertCommand {
+    pub(super) row: TaskRow,
     pub(super) identity: Option<String>,
     /// The task's session, set even after the task has ended.
     pub(super) session: Option<String>,
@@ -30,55 +32,55 @@ pub(super) struct Wish {
     /// [`NewTask::behind`], each slot encoded as in a queue's name.
     pub(super) behind: Vec<String>,
     pub(super) most_kept: Option<Quota>,
-    pub(super) once: Option<Once>,
+    pub(super) once: Option<IdempotencyKey>,
     pub(super) attach: Option<Attach>,
     pub(super) lease: Option<(Holder, Duration)>,
-    pub(super) line: Option<Line>,
+    pub(super) line: Option<EntryColumns>,
     pub(super) notices: Vec<NoticeRow>,
 }
 
-impl Wish {
+impl InsertCommand {
     /// Splits the row to be written from the task to be returned.
     pub(super) fn of(new: NewTask) -> Result<(Self, Task), serde_json::Error> {
         let NewTask { task, identity, limits, behind, most_kept, once, attach, lease, transition, notices } =
             new;
-        let line = transition.as_ref().map(Line::of).transpose()?;
+        let line = transition.as_ref().map(EntryColumns::of).transpose()?;
         let notices = NoticeRow::of_all(&notices)?;
-        let behind = behind.iter().map(|slot| row::in_line(slot)).collect();
-        let (row, session) = (Row::of(&task)?, task.origin.session.clone());
+        let behind = behind.iter().map(|slot| row::encode_slot(slot)).collect();
+        let (row, session) = (TaskRow::of(&task)?, task.origin.session.clone());
         let wish =
             Self { row, identity, session, limits, behind, most_kept, once, attach, lease, line, notices };
         Ok((wish, task))
     }
 
     /// Returns why the owner's quota forbids the row, given the number and bytes of the owner's rows.
-    pub(super) fn over(&self, rows: i64, bytes: i64) -> Option<Found> {
+    pub(super) fn over(&self, rows: i64, bytes: i64) -> Option<InsertDecision> {
         let most = self.most_kept?;
         if rows >= i64::from(most.rows) {
-            return Some(Found::TooMany);
+            return Some(InsertDecision::TooMany);
         }
         let kept = u64::try_from(bytes).unwrap_or_default();
         let with_it = kept.saturating_add(self.row.body.len() as u64);
-        (with_it > most.bytes).then_some(Found::TooLarge { kept })
+        (with_it > most.bytes).then_some(InsertDecision::TooLarge { kept })
     }
 }
 
-impl Found {
-    pub(super) fn with(self, task: Task) -> Inserted {
+impl InsertDecision {
+    pub(super) fn with(self, task: Task) -> InsertResult {
         match self {
-            Found::Nothing => Inserted::Created(Task { version: 1, ..task }),
-            Found::Existing { task, same } => Inserted::Existing { task, same },
-            Found::Abandoned(task) => Inserted::Abandoned(task),
-            Found::NoSlot { full } => Inserted::NoSlot { full },
-            Found::TooMany => Inserted::TooMany,
-            Found::TooLarge { kept } => Inserted::TooLarge { kept },
+            InsertDecision::Nothing => InsertResult::Created(Task { version: 1, ..task }),
+            InsertDecision::Existing { task, same } => InsertResult::Existing { task, same },
+            InsertDecision::Abandoned(task) => InsertResult::Abandoned(task),
+            InsertDecision::NoSlot { full } => InsertResult::NoSlot { full },
+            InsertDecision::TooMany => InsertResult::TooMany,
+            InsertDecision::TooLarge { kept } => InsertResult::TooLarge { kept },
         }
     }
 }
 
 /// The data of an update.
-pub(super) struct Amend {
-    pub(super) row: Row,
+pub(super) struct UpdateCommand {
+    pub(super) row: TaskRow,
     /// The task's session, set even after the task has ended.
     pub(super) session: Option<String>,
     pub(super) version: u64,
@@ -86,7 +88,7 @@ pub(super) struct Amend {
     pub(super) output: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
     pub(super) lease: LeaseChange,
-    pub(super) line: Option<Line>,
+    pub(super) line: Option<EntryColumns>,
     pub(super) notices: Vec<NoticeRow>,
 }
 
@@ -97,11 +99,11 @@ pub(super) enum LeaseChange {
     Hold(String, Duration),
 }
 
-impl Amend {
+impl UpdateCommand {
     /// Copies the data to be written, so that the writer can own it.
     pub(super) fn of(change: Change<'_>) -> Result<Self, serde_json::Error> {
         Ok(Self {
-            row: Row::of(change.task)?,
+            row: TaskRow::of(change.task)?,
             session: change.task.origin.session.clone(),
             version: change.task.version,
             decided_at: change.decided_at,
@@ -113,7 +115,7 @@ impl Amend {
                 Lease::Release(holder) => LeaseChange::Release(holder.0.clone()),
                 Lease::Hold(holder, lease) => LeaseChange::Hold(holder.0.clone(), lease),
             },
-            line: change.transition.map(Line::of).transpose()?,
+            line: change.transition.map(EntryColumns::of).transpose()?,
         })
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::survey::{OwedNotice, Strays, Surveyed};
+use super::survey::{OwedNotice, RelatedRecords, SurveyRow};
 use crate::tasks::task::{Job, Outcome, Task, TaskState};
 
 /// A violation of an invariant.
@@ -24,7 +24,7 @@ pub struct Finding {
 
 /// The expectations that rows are checked against.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct Expectations {
     /// The store's time.
     pub now: Timestamp,
     /// The lease duration of servers.
@@ -44,14 +44,14 @@ const NOTICE_SLACK: Duration = Duration::from_secs(2 * 86_400);
 /// How much older than configured history may be: it is deleted only while a server runs.
 const HISTORY_SLACK: Duration = Duration::from_secs(86_400);
 
-impl Terms {
+impl Expectations {
     fn longest_lease(&self) -> Timestamp {
         self.now + LEASE_SLACK + self.lease * 10
     }
 }
 
 /// Returns all violations of a row.
-pub fn row(row: &Surveyed, terms: &Terms) -> Vec<Finding> {
+pub fn row(row: &SurveyRow, terms: &Expectations) -> Vec<Finding> {
     let name = format!("task {}", row.id);
     let mut found = Vec::new();
     let mut add = |wrong: String, means: &str, todo: String| {
@@ -162,7 +162,7 @@ fn of_state(task: &Task) -> Vec<(&'static str, &'static str)> {
 }
 
 /// Returns all violations in the data that belongs to rows.
-pub fn strays(strays: &Strays, terms: &Terms) -> Vec<Finding> {
+pub fn strays(strays: &RelatedRecords, terms: &Expectations) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut add = |row: String, wrong: String, means: &str, todo: String| {
         found.push(Finding { row, wrong, means: means.to_owned(), todo });
@@ -234,7 +234,7 @@ pub fn strays(strays: &Strays, terms: &Terms) -> Vec<Finding> {
 }
 
 /// Returns a finding for each slot with more rows than its limit.
-fn crowded<'a>(strays: &'a Strays, terms: &'a Terms) -> impl Iterator<Item = Finding> + 'a {
+fn crowded<'a>(strays: &'a RelatedRecords, terms: &'a Expectations) -> impl Iterator<Item = Finding> + 'a {
     let limit = |slot: &str| terms.limits.get(slot).copied().flatten();
     let slots = strays.slots.iter().filter_map(move |(slot, held)| Some((slot, *held, limit(slot)?)));
     slots.filter(|(_, held, limit)| *held > i64::from(*limit)).map(|(slot, held, limit)| Finding {
@@ -250,7 +250,7 @@ fn crowded<'a>(strays: &'a Strays, terms: &'a Terms) -> impl Iterator<Item = Fin
 }
 
 /// Checks a notice.
-fn notice(owed: &OwedNotice, terms: &Terms) -> Option<Finding> {
+fn notice(owed: &OwedNotice, terms: &Expectations) -> Option<Finding> {
     let OwedNotice { id, receiver, due_at, unreadable } = owed;
     let (row, due) = (format!("notice {id}"), Timestamp::from_millis(*due_at));
     let of_it = format!("WHERE id = '{id}' AND receiver = '{receiver}'");

@@ -20,7 +20,7 @@ use crate::tasks::store::{Result, StoreError};
 
 /// A SQLite file's record of its copy: the value of [`MOVED`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::store) struct Moved {
+pub(in crate::store) struct CopyRecord {
     /// The id of the copy.
     pub(super) copy: String,
     /// The target, for people.
@@ -37,7 +37,7 @@ pub(super) const MOVED: &str = "moved";
 /// The fact that marks a schema as a copy: the copy's id.
 pub(super) const COPY: &str = "copy";
 
-impl Moved {
+impl CopyRecord {
     /// Returns the reason why the file is not served, and the fix.
     pub(super) fn refusal(&self, file: &Path) -> String {
         let Self { to, at, .. } = self;
@@ -200,7 +200,7 @@ impl fmt::Display for Copied {
 /// # Errors
 /// If a server has the file open, or it was copied elsewhere. If the schema contains other data, or one of
 /// the two cannot be used.
-pub async fn from_sqlite(file: &Path, to: postgres::Place) -> Result<Option<Copied>> {
+pub async fn from_sqlite(file: &Path, to: postgres::ConnectionConfig) -> Result<Option<Copied>> {
     // Before the file is changed: an unreachable target is the likelier mistake.
     postgres::migrate(&to).await?;
     let mut target = Target::open(&to).await?;
@@ -214,7 +214,7 @@ pub async fn from_sqlite(file: &Path, to: postgres::Place) -> Result<Option<Copi
         Some(moved) => moved.clone(),
         None => {
             let copy = data_encoding::HEXLOWER.encode(&clock::random::<16>(&System));
-            let moved = Moved { copy, to: name, at: System.now(), complete: false };
+            let moved = CopyRecord { copy, to: name, at: System.now(), complete: false };
             source.mark(Some(&moved))?;
             moved
         }
@@ -230,7 +230,7 @@ pub async fn from_sqlite(file: &Path, to: postgres::Place) -> Result<Option<Copi
             return Err(error);
         }
     };
-    source.mark(Some(&Moved { complete: true, ..moved }))?;
+    source.mark(Some(&CopyRecord { complete: true, ..moved }))?;
     target.analyze().await?;
     Ok(copied)
 }

@@ -29,7 +29,7 @@ pub(super) struct Visited<K> {
 
 /// Rows in the order in which they are claimed.
 #[derive(Debug)]
-pub(super) struct Order<K> {
+pub(super) struct ClaimOrder<K> {
     pub(super) rows: Vec<Candidate<K>>,
     /// Number of leading rows that were chosen by round-robin.
     by_turn: usize,
@@ -42,7 +42,7 @@ pub(super) fn rows_each(limit: usize, owners: usize) -> usize {
     limit.div_ceil(owners.max(1))
 }
 
-impl<K: Clone + Ord> Order<K> {
+impl<K: Clone + Ord> ClaimOrder<K> {
     /// Orders the longest-due rows (`first`, by due time) and those of the visited owners, if any were
     /// visited.
     pub(super) fn of(first: Vec<Candidate<K>>, visited: Option<Visited<K>>, cursor: Option<&str>) -> Self {
@@ -99,17 +99,17 @@ mod tests {
         text.split_whitespace().map(row).collect()
     }
 
-    fn keys(order: &Order<String>) -> String {
+    fn keys(order: &ClaimOrder<String>) -> String {
         order.rows.iter().map(|row| row.key.as_str()).collect::<Vec<_>>().join(" ")
     }
 
     /// Owners follow the cursor, and the cursor follows the owners.
     #[test]
     fn small_backlog_is_ordered_by_turn() {
-        let order = Order::of(rows("b1 a1 b2 c1 b3 a2"), None, None);
+        let order = ClaimOrder::of(rows("b1 a1 b2 c1 b3 a2"), None, None);
         assert_eq!(keys(&order), "a1 b1 c1 a2 b2 b3");
         assert_eq!(order.cursor_at(1).as_deref(), Some("b"));
-        let order = Order::of(rows("b1 a1 b2 c1"), None, Some("a"));
+        let order = ClaimOrder::of(rows("b1 a1 b2 c1"), None, Some("a"));
         assert_eq!(keys(&order), "b1 c1 a1 b2");
     }
 
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn large_backlog_visits_owners_first() {
         let visited = Visited { last: "x".to_owned(), rows: rows("c1 c2 d1") };
-        let order = Order::of(rows("a1 a2 c1"), Some(visited), Some("b"));
+        let order = ClaimOrder::of(rows("a1 a2 c1"), Some(visited), Some("b"));
         assert_eq!(keys(&order), "c1 d1 c2 a1 a2");
         assert_eq!(order.cursor_at(1).as_deref(), Some("d"));
         assert_eq!(order.cursor_at(3).as_deref(), Some("x"));

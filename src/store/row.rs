@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::tasks::notices::{News, Notice};
+use crate::tasks::notices::{Notice, NoticeContent};
 use crate::tasks::store::Purged;
 use crate::tasks::task::{Job, Task};
 
@@ -13,7 +13,7 @@ use crate::tasks::task::{Job, Task};
 const MOST_FILES_BYTES: u64 = 1 << 50;
 
 /// All columns of a task, computed by the caller, so that the writer only binds them.
-pub(super) struct Row {
+pub(super) struct TaskRow {
     pub(super) id: String,
     pub(super) owner: String,
     pub(super) tool: String,
@@ -22,7 +22,7 @@ pub(super) struct Row {
     pub(super) due_at: Option<i64>,
     /// The backend, whether or not the job is open.
     pub(super) of_backend: String,
-    pub(super) open: Open,
+    pub(super) open: OpenJobColumns,
     pub(super) closed: bool,
     pub(super) session: Option<String>,
     pub(super) line: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct Row {
 
 /// The columns for watching a job; all empty unless it is open.
 #[derive(Default)]
-pub(super) struct Open {
+pub(super) struct OpenJobColumns {
     pub(super) backend: Option<String>,
     pub(super) group: Option<String>,
     pub(super) opened_at: Option<i64>,
@@ -56,18 +56,18 @@ pub(super) enum Slots {
     Held(Vec<String>),
 }
 
-impl Row {
+impl TaskRow {
     /// Converts a task into its row.
     pub(super) fn of(task: &Task) -> Result<Self, serde_json::Error> {
         let open = match &task.job {
-            Job::Open { handle, group, started_at } => Open {
+            Job::Open { handle, group, started_at } => OpenJobColumns {
                 backend: Some(task.backend.clone()),
                 group: Some(group.as_str().to_owned()),
                 opened_at: Some(started_at.as_millis()),
                 handle: Some(handle.as_str().to_owned()),
                 wanted_until: task.wanted_until().map(|until| until.as_millis()),
             },
-            Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => Open::default(),
+            Job::Pending { .. } | Job::Starting { .. } | Job::Closed { .. } => OpenJobColumns::default(),
         };
         let slots = match (task.slots.is_empty(), task.holds_slots()) {
             (true, _) => Slots::Never,
@@ -85,7 +85,7 @@ impl Row {
             open,
             closed: matches!(task.job, Job::Closed { .. }),
             session: if task.has_ended() { None } else { task.origin.session.clone() },
-            line: task.is_queued().then(|| line(&task.slots)),
+            line: task.is_queued().then(|| queue_name(&task.slots)),
             digest: task.undelivered.as_ref().map(|undelivered| undelivered.digest.clone()),
             waiting_until: task.undelivered.as_ref().map(|u| u.waiting_until.as_millis()),
             slots,
@@ -134,7 +134,7 @@ impl NoticeRow {
 
 /// Parses a notice. The error text explains why it is unreadable.
 pub(super) fn notice(id: String, receiver: &str, body: &str) -> Result<Notice, String> {
-    match serde_json::from_str::<News>(body) {
+    match serde_json::from_str::<NoticeContent>(body) {
         Ok(news) => Ok(Notice { id, receiver: receiver.to_owned(), news }),
         Err(error) => Err(format!("the notice {id} cannot be understood ({error})")),
     }
@@ -142,12 +142,12 @@ pub(super) fn notice(id: String, receiver: &str, body: &str) -> Result<Notice, S
 
 /// Encodes a slot as it appears in the names of its queues, and in no other: with quotes, which would be
 /// escaped inside the name of another slot.
-pub(super) fn in_line(slot: &str) -> String {
+pub(super) fn encode_slot(slot: &str) -> String {
     Value::from(slot).to_string()
 }
 
 /// Returns the name of the queue for these slots: the set, sorted, as JSON.
-pub(super) fn line(slots: &[String]) -> String {
+pub(super) fn queue_name(slots: &[String]) -> String {
     let mut slots: Vec<&str> = slots.iter().map(String::as_str).collect();
     slots.sort_unstable();
     slots.dedup();

@@ -3,13 +3,13 @@
 
 use async_trait::async_trait;
 
-use super::row::{Row, Slots};
-use crate::tasks::store::{Result, Settings, Store};
+use super::row::{Slots, TaskRow};
+use crate::tasks::store::{Result, SessionSettings, Store};
 use crate::tasks::task::{Task, TaskId};
 
 /// A row, with the columns that the store keeps in addition to its body.
 #[derive(Clone, Debug)]
-pub struct Surveyed {
+pub struct SurveyRow {
     /// The row's id, from its column.
     pub id: String,
     /// The version, from its column.
@@ -31,7 +31,7 @@ pub struct Surveyed {
 pub trait Survey: Store {
     /// Returns up to `limit` rows with ids greater than `after`, in the order of their ids. Each row is
     /// read with its related data in one snapshot.
-    async fn rows(&self, after: &str, limit: usize) -> Result<Vec<Surveyed>>;
+    async fn rows(&self, after: &str, limit: usize) -> Result<Vec<SurveyRow>>;
 
     /// Returns up to `limit` ids with this prefix, of rows and of histories whose row was deleted.
     async fn ids(&self, beginning: &str, limit: usize) -> Result<Vec<TaskId>>;
@@ -40,7 +40,7 @@ pub trait Survey: Store {
     async fn unfinished(&self) -> Result<Vec<Unfinished>>;
 
     /// Returns the data that belongs to rows; of each kind of violation the first hundred.
-    async fn strays(&self) -> Result<Strays>;
+    async fn related_records(&self) -> Result<RelatedRecords>;
 }
 
 /// Unfinished rows of one backend and one identity.
@@ -62,7 +62,7 @@ pub(super) const UNFINISHED: &str = "SELECT of_backend, identity, count(*), min(
 
 /// The data that belongs to rows, and its violations.
 #[derive(Clone, Debug, Default)]
-pub struct Strays {
+pub struct RelatedRecords {
     /// Records of other tables, by the table's name, that belong to no task.
     pub orphans: Vec<(&'static str, String)>,
     /// The leased groups: backend, key, holder and expiry.
@@ -116,7 +116,7 @@ pub(super) const PAGE: usize = 1_000;
 /// Maximum number of findings of one kind.
 pub(super) const TOLD: usize = 100;
 
-impl Strays {
+impl RelatedRecords {
     /// Checks an entry of a task's history.
     pub(super) fn entry(&mut self, task: String, what: &str) {
         if let Err(error) = super::entry::transition(what)
@@ -129,7 +129,7 @@ impl Strays {
     /// Checks the settings of a session, and returns the tasks for which it has state.
     pub(super) fn session(&mut self, nonce: &str, settings: &str) -> Vec<(String, TaskId)> {
         let shown: String = nonce.chars().take(NONCE_SHOWN).collect();
-        match taskbridge_sdk::from_json::<Settings>(settings.as_bytes()) {
+        match taskbridge_sdk::from_json::<SessionSettings>(settings.as_bytes()) {
             Ok(settings) => settings.held.into_iter().map(|held| (shown.clone(), held.of.task)).collect(),
             Err(_) => {
                 self.unreadable_sessions.push(shown);
@@ -188,7 +188,7 @@ pub(super) fn differs(
     key: fn(&str) -> String,
     text: fn(&str) -> String,
 ) -> Vec<&'static str> {
-    let Ok(row) = Row::of(task) else { return vec!["body"] };
+    let Ok(row) = TaskRow::of(task) else { return vec!["body"] };
     let key = |name: Option<&String>| Cell::from(name.map(|name| key(name)));
     let text = |name: Option<&String>| Cell::from(name.map(|name| text(name)));
     let expected = [

@@ -5,12 +5,12 @@
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
-use super::store::{Held, StoreError};
+use super::store::{ClientTaskRecord, StoreError};
 use super::task::{Outcome, Owner, Task, TaskId};
 
 /// An audit event.
 #[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
+pub enum AuditEvent<'a> {
     /// A task was created.
     Created(&'a Task),
     /// The engine accepted a task's job.
@@ -54,7 +54,7 @@ pub enum Event<'a> {
         /// The owner that the client acts for.
         owner: &'a Owner,
         /// The client's task, with its stage.
-        held: &'a Held,
+        held: &'a ClientTaskRecord,
     },
 }
 
@@ -71,7 +71,7 @@ pub enum Part<'a> {
 
 /// An operation that is about to be done.
 #[derive(Clone, Copy, Debug)]
-pub enum Wish<'a> {
+pub enum AuditedOperation<'a> {
     /// A task will be created.
     Call {
         /// The tool.
@@ -89,19 +89,19 @@ pub enum Wish<'a> {
 #[async_trait]
 pub trait Audit: Send + Sync {
     /// Records an event. It never blocks and cannot fail: an event that cannot be stored is counted.
-    fn note(&self, event: Event<'_>);
+    fn note(&self, event: AuditEvent<'_>);
 
     /// Announces an operation that must not happen without a record. If the config requires it, it returns
     /// once the record is written. After an error the operation must not happen.
     ///
     /// # Errors
     /// If the record cannot be written.
-    async fn announce(&self, wish: Wish<'_>) -> Result<(), StoreError>;
+    async fn announce(&self, wish: AuditedOperation<'_>) -> Result<(), StoreError>;
 }
 
 /// A store for the lines of the audit log. It must not depend on their content.
 #[async_trait]
-pub trait Lines: Send + Sync {
+pub trait AuditLineStore: Send + Sync {
     /// Returns the last line and its number.
     async fn last_line(&self) -> Result<Option<(u64, String)>, StoreError>;
 
@@ -123,48 +123,48 @@ pub struct InTheLog;
 
 #[async_trait]
 impl Audit for InTheLog {
-    fn note(&self, event: Event<'_>) {
+    fn note(&self, event: AuditEvent<'_>) {
         log(event);
     }
 
-    async fn announce(&self, _wish: Wish<'_>) -> Result<(), StoreError> {
+    async fn announce(&self, _wish: AuditedOperation<'_>) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
 /// Writes the event to the server log.
-pub fn log(event: Event<'_>) {
+pub fn log(event: AuditEvent<'_>) {
     match event {
-        Event::Created(task) => {
+        AuditEvent::Created(task) => {
             let traceparent = traceparent(task);
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, traceparent, "task created");
         }
-        Event::Started(task) => {
+        AuditEvent::Started(task) => {
             tracing::info!(target: "audit", task = ?task.id, backend = task.backend, job = task.handle().map(taskbridge_sdk::JobHandle::as_str), "job started");
         }
-        Event::Ended(task) => {
+        AuditEvent::Ended(task) => {
             let (outcome, traceparent) = (task.outcome().map(Outcome::as_str), traceparent(task));
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, tool = task.tool, outcome, traceparent, "task ended");
         }
-        Event::CancelAsked(task) => {
+        AuditEvent::CancelAsked(task) => {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, "cancellation asked for");
         }
-        Event::Answered { task, question } => {
+        AuditEvent::Answered { task, question } => {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, question, "question answered");
         }
-        Event::Read { task, part: Part::Result } => {
+        AuditEvent::Read { task, part: Part::Result } => {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, "result retrieved");
         }
-        Event::Read { task, part } => {
+        AuditEvent::Read { task, part } => {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, ?part, "read");
         }
-        Event::NotFound { owner, id } => {
+        AuditEvent::NotFound { owner, id } => {
             tracing::info!(target: "audit", task = ?id, ?owner, "task not found");
         }
-        Event::Denied { task, deed, why } => {
+        AuditEvent::Denied { task, deed, why } => {
             tracing::info!(target: "audit", task = ?task.id, owner = ?task.owner, deed, why, "denied");
         }
-        Event::ClientTask { owner, held: Held { of, id, stage, .. } } => {
+        AuditEvent::ClientTask { owner, held: ClientTaskRecord { of, id, stage, .. } } => {
             tracing::info!(target: "audit", task = ?of.task, ?owner, question = of.key, theirs = ?id, ?stage, "client's task");
         }
     }

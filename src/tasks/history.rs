@@ -1,6 +1,6 @@
 //! The history entry of each transition of a task: the event, the changes, the process that wrote them, and
-//! the engine call that caused them. Pure: [`Scribe::transition`] derives it from the row before, the event
-//! and the row after.
+//! the engine call that caused them. Pure: [`HistoryRecorder::transition`] derives it from the row before,
+//! the event and the row after.
 //!
 //! An entry contains no argument, result or answer, and no text of an engine or a job. This module bounds
 //! what can repeat without end, so that no task fills a disk. Of changes that only report progress, it keeps
@@ -15,11 +15,11 @@ use taskbridge_sdk::{Answer, ErrorKind, JobHandle, Progress, Timestamp};
 
 use super::machine::{Event, deadline};
 use super::store::Holder;
-use super::task::{AskedStatus, Job, Outcome, Owner, Task};
+use super::task::{Job, Outcome, Owner, QuestionStatus, Task};
 
 /// A history entry as it is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct HistoryEntry {
     /// The version of the row that it created.
     pub version: u64,
     /// When it was written, by the store's clock.
@@ -115,7 +115,7 @@ pub enum Fact {
         /// The question's key.
         key: String,
         /// The kind of answer, never its content.
-        how: Said,
+        how: AnswerKind,
         /// The person who answered: the owner of their own tasks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Owner>,
@@ -164,7 +164,7 @@ pub enum Fact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the words of the protocol")]
-pub enum Said {
+pub enum AnswerKind {
     Accepted,
     Declined,
     Dismissed,
@@ -172,14 +172,14 @@ pub enum Said {
 
 /// An event with the engine call that produced it.
 #[derive(Clone, Debug)]
-pub struct Happened {
+pub struct EventWithCall {
     /// The event.
     pub event: Event,
     /// The call, if there was one.
     pub call: Option<EngineCall>,
 }
 
-impl From<Event> for Happened {
+impl From<Event> for EventWithCall {
     fn from(event: Event) -> Self {
         Self { event, call: None }
     }
@@ -187,22 +187,22 @@ impl From<Event> for Happened {
 
 impl Event {
     /// Returns the event with the engine call that produced it and the call's duration.
-    pub fn after_call(self, to: CallTo, took: Duration) -> Happened {
+    pub fn after_call(self, to: CallTo, took: Duration) -> EventWithCall {
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        Happened { event: self, call: Some(EngineCall { to, ms }) }
+        EventWithCall { event: self, call: Some(EngineCall { to, ms }) }
     }
 }
 
 /// Builds transitions in the name of a process, if history is kept.
 #[derive(Clone, Debug)]
-pub struct Scribe {
+pub struct HistoryRecorder {
     /// The holder id of this process.
     pub replica: Holder,
     /// Whether history is kept.
     pub keeps: bool,
 }
 
-impl Scribe {
+impl HistoryRecorder {
     /// Returns the transition of an insert.
     pub fn born(&self, task: &Task) -> Option<Transition> {
         let created = Fact::Created {
@@ -266,9 +266,9 @@ pub fn said(before: &Task, event: &Event) -> Option<Fact> {
         }
         Event::Answered { key, answer, by } => {
             let how = match answer {
-                Answer::Accept(_) => Said::Accepted,
-                Answer::Decline => Said::Declined,
-                Answer::Cancel => Said::Dismissed,
+                Answer::Accept(_) => AnswerKind::Accepted,
+                Answer::Decline => AnswerKind::Declined,
+                Answer::Cancel => AnswerKind::Dismissed,
             };
             Fact::Answered { key: key.clone(), how, by: Some(by.owner.clone()) }
         }
@@ -332,8 +332,8 @@ fn facts(before: &Task, said: Option<Fact>, after: &Task) -> Vec<Fact> {
         let known = before.questions.iter().find(|known| known.key == asked.key);
         match known.map(|known| &known.status) {
             None => facts.push(Fact::Asked(asked.key.clone())),
-            Some(AskedStatus::Closed) => {}
-            Some(_) if asked.status == AskedStatus::Closed && !ended => {
+            Some(QuestionStatus::Closed) => {}
+            Some(_) if asked.status == QuestionStatus::Closed && !ended => {
                 if answered.as_ref() != Some(&asked.key) {
                     facts.push(Fact::Withdrawn(asked.key.clone()));
                 }
@@ -378,7 +378,7 @@ fn searches(task: &Task) -> u32 {
 fn hand_overs(task: &Task, key: &str) -> u32 {
     let asked = task.questions.iter().find(|asked| asked.key == key);
     match asked.map(|asked| &asked.status) {
-        Some(AskedStatus::Answered { attempts, .. }) => *attempts,
+        Some(QuestionStatus::Answered { attempts, .. }) => *attempts,
         _ => 0,
     }
 }

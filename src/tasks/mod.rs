@@ -6,7 +6,6 @@
 pub mod asking;
 pub mod audit;
 pub mod history;
-pub mod ledger;
 pub mod machine;
 pub mod meter;
 pub mod notices;
@@ -17,6 +16,7 @@ pub mod slots;
 pub mod store;
 pub mod streams;
 pub mod task;
+pub mod task_writer;
 mod terms;
 pub mod time;
 pub mod tools;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use taskbridge_sdk::Timestamp;
 
-use super::task::{Asked, AskedStatus, Outcome, Task, TaskId};
+use super::task::{Outcome, QuestionStatus, Task, TaskId, TaskQuestion};
 
 /// An event type that receivers can subscribe to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,12 +43,12 @@ pub struct Notice {
     /// The receiver's name.
     pub receiver: String,
     /// The event.
-    pub news: News,
+    pub news: NoticeContent,
 }
 
 /// What happened to a task.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct News {
+pub struct NoticeContent {
     /// The task.
     pub task: TaskId,
     /// Its tool.
@@ -57,20 +57,20 @@ pub struct News {
     pub at: Timestamp,
     /// What happened.
     #[serde(flatten)]
-    pub what: What,
+    pub what: NoticeCause,
 }
 
 /// The kind of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum NoticeCause {
     /// The task ended with this outcome.
     Ended(Outcome),
     /// The task asks the question with this key.
     Asks(String),
 }
 
-impl fmt::Debug for News {
+impl fmt::Debug for NoticeContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { task, tool, at, what } = self;
         write!(f, "{task:?} of {tool} at {at}: {what:?}")
@@ -80,31 +80,31 @@ impl fmt::Debug for News {
 /// Returns the notices that a change of a row causes. `before` is the earlier row, or `None` for a new one.
 pub fn owed(before: Option<&Task>, after: &Task, receivers: &dyn Receivers) -> Vec<Notice> {
     let mut notices = Vec::new();
-    let mut owe = |occasion, at, what: &dyn Fn() -> What| {
+    let mut owe = |occasion, at, what: &dyn Fn() -> NoticeCause| {
         for receiver in receivers.wanting(&after.tool, occasion) {
-            let news = News { task: after.id.clone(), tool: after.tool.clone(), at, what: what() };
+            let news = NoticeContent { task: after.id.clone(), tool: after.tool.clone(), at, what: what() };
             notices.push(Notice { id: news.id(), receiver, news });
         }
     };
     if let (Some(outcome), true) = (after.outcome(), before.is_none_or(|before| !before.has_ended())) {
-        owe(Occasion::Ended, after.ended_at.unwrap_or(after.changed_at), &|| What::Ended(outcome));
+        owe(Occasion::Ended, after.ended_at.unwrap_or(after.changed_at), &|| NoticeCause::Ended(outcome));
     }
     // Questions are only appended, and a key is never reused.
     let known = before.map_or(0, |before| before.questions.len());
-    let is_new = |asked: &&Asked| asked.status == AskedStatus::Open && !after.has_ended();
+    let is_new = |asked: &&TaskQuestion| asked.status == QuestionStatus::Open && !after.has_ended();
     for asked in after.questions.iter().skip(known).filter(is_new) {
-        owe(Occasion::Asks, asked.at, &|| What::Asks(asked.key.clone()));
+        owe(Occasion::Asks, asked.at, &|| NoticeCause::Asks(asked.key.clone()));
     }
     notices
 }
 
-impl News {
+impl NoticeContent {
     /// Returns a deterministic id. A task's id has 160 random bits, so it cannot be recovered from the
     /// digest.
     fn id(&self) -> String {
         let what = match &self.what {
-            What::Ended(_) => "ended".to_owned(),
-            What::Asks(key) => format!("asks {key}"),
+            NoticeCause::Ended(_) => "ended".to_owned(),
+            NoticeCause::Asks(key) => format!("asks {key}"),
         };
         let digest = Sha256::digest(format!("taskbridge notice\n{}\n{what}", self.task.as_str()));
         format!("msg_{}", data_encoding::BASE32_NOPAD.encode(&digest[..20]).to_ascii_lowercase())

@@ -7,14 +7,14 @@ use taskbridge_sdk::JobHandle;
 
 /// The bounds of the poll interval of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct PollIntervals {
     /// The shortest interval.
     pub quickest: Duration,
     /// The longest interval.
     pub slowest: Duration,
 }
 
-impl Pace {
+impl PollIntervals {
     /// Returns the time until the next poll of a job.
     ///
     /// This is a tenth of the job's age, so that its end is seen with a delay of at most a tenth. If jobs of
@@ -49,7 +49,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const PACE: Pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
+    const PACE: PollIntervals =
+        PollIntervals { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
 
     fn look(age_ms: u64, typical_ms: Option<u64>) -> u128 {
         let typical = typical_ms.map(Duration::from_millis);

@@ -12,14 +12,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskbridge_sdk::{GroupKey, JobHandle, Output, Timestamp};
 
-use super::history::Entry;
+use super::history::HistoryEntry;
 use super::meter::Phase;
 use super::notices::Notice;
 use super::task::{Owner, Task, TaskId};
 
-pub use sessions::{Held, MOST_HELD, MOST_POLLS, Message, Sessions, Setting, Settings, Stage};
+pub use sessions::{
+    ClientTaskRecord, ClientTaskStatus, MOST_HELD, MOST_POLLS, QuestionMessage, SessionChange,
+    SessionSettings, Sessions,
+};
 pub use writes::{
-    Attach, Change, Inserted, Lease, MAX_DECISION_AGE, NewTask, Once, Purged, Quota, SlotLimit, Updated,
+    Attach, Change, IdempotencyKey, InsertResult, Lease, MAX_DECISION_AGE, NewTask, Purged, Quota, SlotLimit,
+    UpdateResult,
 };
 
 /// The result of a store operation.
@@ -63,18 +67,18 @@ pub trait TaskStore: Send + Sync {
     ///   expires.
     /// - If the future is dropped before it returns, the insert is still atomic. It completes before any
     ///   write to that row that this process begins later.
-    async fn insert(&self, new: NewTask) -> Result<Inserted>;
+    async fn insert(&self, new: NewTask) -> Result<InsertResult>;
 
     /// Returns one row by id and reach, in one query. A row out of reach, an expired row and a missing row
     /// give the same result. Without a reach, the owner and the expiry are ignored (for the reconciler).
-    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>>;
+    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>>;
 
     /// Returns the result that was written when the task ended.
     async fn output(&self, id: &TaskId) -> Result<Option<Output>>;
 
     /// Returns the result, unless it is stored in more than `most` bytes. In that case only its size is read
     /// and returned.
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found>;
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput>;
 
     /// Returns at most `limit` rows of an owner that have not expired, newest first, starting after `after`.
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>>;
@@ -90,7 +94,7 @@ pub trait TaskStore: Send + Sync {
     ///   nothing is written.
     /// - `Lease::Release` ends the lease if the holder owns it. `Lease::Hold` gives the lease to the holder;
     ///   if another holder owns it, that is a conflict. `Lease::Keep` leaves it unchanged.
-    async fn update(&self, change: Change<'_>) -> Result<Updated>;
+    async fn update(&self, change: Change<'_>) -> Result<UpdateResult>;
 
     /// Leases due rows of a connected backend that have no lease, and increments their versions.
     ///
@@ -104,7 +108,7 @@ pub trait TaskStore: Send + Sync {
     /// id, starting after `after`. Leases nothing.
     async fn list_due(
         &self,
-        served: &Served,
+        served: &ServedBackend,
         after: Option<&(Timestamp, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Task>>;
@@ -112,7 +116,7 @@ pub trait TaskStore: Send + Sync {
     /// Assigns the connected identity to this backend's rows that have pending work and no identity. Returns
     /// the other identities that such rows of this name have, with the number of rows for each. Does nothing
     /// without an identity.
-    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>>;
+    async fn adopt(&self, served: &ServedBackend) -> Result<Vec<(String, u64)>>;
 
     /// Deletes expired rows whose job is closed, with all related data. Returns them, at most `limit`. A row
     /// is expired only when both `now` and the store's clock are past its expiry. A process that was
@@ -122,20 +126,20 @@ pub trait TaskStore: Send + Sync {
 
     /// Returns, for each of these backends, the earliest time at which an unleased row is due or the lease
     /// on a due row expires.
-    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>>;
+    async fn next_due(&self, served: &[ServedBackend]) -> Result<Vec<Option<Timestamp>>>;
 }
 
 /// A backend that this process has connected. A process claims, watches and admits only rows of such
 /// backends. A row matches if the names are equal and the identities are equal or one of them is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct ServedBackend {
     /// The backend's name in the config.
     pub backend: String,
     /// The identity of the connected engine ([`taskbridge_sdk::Backend::identity`]).
     pub identity: Option<String>,
 }
 
-impl Served {
+impl ServedBackend {
     /// Creates a backend with this name and an unknown identity.
     pub fn named(backend: impl Into<String>) -> Self {
         Self { backend: backend.into(), identity: None }
@@ -161,7 +165,7 @@ impl Served {
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     /// The backend whose rows are claimed.
-    pub served: Served,
+    pub served: ServedBackend,
     /// The maximum number of rows.
     pub limit: usize,
     /// The owner that was served last ([`Claimed::cursor`]).
@@ -179,14 +183,14 @@ pub struct Claimed {
 
 /// The rows that a caller can access: the rows of an owner, and all rows of some tools, regardless of owner.
 #[derive(Clone, Copy, Debug)]
-pub struct Reach<'a> {
+pub struct AccessScope<'a> {
     /// The owner.
     pub owner: &'a Owner,
     /// The tools.
     pub tools: &'a [String],
 }
 
-impl<'a> From<&'a Owner> for Reach<'a> {
+impl<'a> From<&'a Owner> for AccessScope<'a> {
     /// Returns a reach of the owner's rows only.
     fn from(owner: &'a Owner) -> Self {
         Self { owner, tools: &[] }
@@ -195,7 +199,7 @@ impl<'a> From<&'a Owner> for Reach<'a> {
 
 /// A stored result, read with a size limit.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found {
+pub enum BoundedOutput {
     /// The task ended without a result, or has not ended.
     Nothing,
     /// The whole result.
@@ -209,7 +213,7 @@ pub enum Found {
 pub trait Queue: Send + Sync {
     /// Returns the first row of every queue that belongs to a connected backend and can be parsed, oldest
     /// first.
-    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>>;
+    async fn heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>>;
 
     /// Returns the number of rows ahead of this one in its queue.
     async fn ahead(&self, task: &Task) -> Result<u64>;
@@ -220,14 +224,20 @@ pub trait Queue: Send + Sync {
 pub trait Groups: Send + Sync {
     /// Leases the groups that have open jobs of these backends and that no other holder has leased, and
     /// renews the leases of `holder`. Returns all groups that it now has. A group without such jobs is
-    /// released. The leases of one group under two identities ([`Served::lease_name`]) are independent.
-    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>>;
+    /// released. The leases of one group under two identities ([`ServedBackend::lease_name`]) are
+    /// independent.
+    async fn acquire_groups(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        served: &[ServedBackend],
+    ) -> Result<Vec<Group>>;
 
     /// Releases this holder's leases on groups.
-    async fn leave(&self, holder: &Holder) -> Result<()>;
+    async fn release_groups(&self, holder: &Holder) -> Result<()>;
 
     /// Releases all leases of this holder, on groups, rows and notices.
-    async fn let_go(&self, holder: &Holder) -> Result<()>;
+    async fn release_all(&self, holder: &Holder) -> Result<()>;
 
     /// Ends all leases of holders that are proven dead. Returns true if there were any. A store that cannot
     /// prove it lets the leases expire.
@@ -261,14 +271,14 @@ pub trait Notices: Send + Sync {
         holder: &Holder,
         lease: Duration,
         limit: usize,
-    ) -> Result<Vec<Owed>>;
+    ) -> Result<Vec<LeasedNotice>>;
 
     /// Acknowledges a notice: it is no longer pending, even if another holder has its lease.
-    async fn strike(&self, notice: &Notice) -> Result<()>;
+    async fn ack_notice(&self, notice: &Notice) -> Result<()>;
 
     /// Makes the notice due again after `pause`, because the receiver did not accept it. Only its holder can
     /// do this.
-    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()>;
+    async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()>;
 
     /// Deletes notices that have been pending since before this time. Returns their number.
     async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize>;
@@ -285,7 +295,7 @@ pub enum Forget<'a> {
 
 /// A notice that is leased for sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owed {
+pub struct LeasedNotice {
     /// The notice.
     pub notice: Notice,
     /// How many times it was leased for sending, including this time.
@@ -297,7 +307,7 @@ pub struct Owed {
 #[async_trait]
 pub trait History: Send + Sync {
     /// Returns the history of a task, oldest first, also after its row was deleted.
-    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>>;
+    async fn entries(&self, id: &TaskId) -> Result<Vec<HistoryEntry>>;
 
     /// Deletes entries from before this time, the oldest first. Returns their number, at most `limit`.
     /// Writes nothing if there are none.

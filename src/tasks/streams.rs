@@ -1,6 +1,6 @@
-//! The state of a session's streams that processes over one store share: open listening streams, streams
-//! that were resumed on another connection, cancelled requests, and the last reports on tasks. It is kept in
-//! the session's row ([`super::store::Settings`]), so that a process that reads it late sees it too. Pure;
+//! The state of a session's streams that processes over one store share: open listening streams, streams that
+//! were resumed on another connection, cancelled requests, and the last reports on tasks. It is kept in the
+//! session's row ([`super::store::SessionSettings`]), so that a process that reads it late sees it too. Pure;
 //! it must not depend on a protocol.
 
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct Streams {
     /// at least the time in milliseconds when it was assigned.
     n: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    listening: Vec<Listening>,
+    listening: Vec<ListenerLease>,
     /// Resumed streams by name, with the number of the connection that resumed each last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     taken_up: Vec<(String, u64)>,
@@ -33,11 +33,11 @@ pub struct Streams {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cancelled: Vec<(String, Timestamp)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    told: Vec<Told>,
+    told: Vec<TaskReport>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Listening {
+struct ListenerLease {
     n: u64,
     until: Timestamp,
 }
@@ -45,7 +45,7 @@ struct Listening {
 /// The last report to a session on a task: by a request that waited for it, or by a listening stream that
 /// was replaced or ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+pub struct TaskReport {
     /// The task.
     pub task: TaskId,
     /// The number of the newest reported note.
@@ -56,12 +56,12 @@ pub struct Told {
     pub broken: bool,
     /// Set if the report is from a listening stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handed: Option<Handed>,
+    pub handed: Option<StreamHandover>,
 }
 
 /// The state of a listening stream, beyond notes, when it was replaced or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Handed {
+pub struct StreamHandover {
     /// The number of the stream.
     #[serde(default)]
     pub n: u64,
@@ -105,7 +105,7 @@ pub enum StreamNote {
         at: Timestamp,
     },
     /// These reports were made.
-    Told(Vec<Told>),
+    Told(Vec<TaskReport>),
 }
 
 impl Streams {
@@ -119,11 +119,13 @@ impl Streams {
                     push(&mut self.taken_up, (stream.clone(), self.n), |(other, _)| other == stream);
                 }
                 if let Some(until) = *listens {
-                    push(&mut self.listening, Listening { n: self.n, until }, |other| other.until <= *now);
+                    push(&mut self.listening, ListenerLease { n: self.n, until }, |other| {
+                        other.until <= *now
+                    });
                 }
             }
             StreamNote::Listens { n, until } => {
-                push(&mut self.listening, Listening { n: *n, until: *until }, |other| other.n == *n);
+                push(&mut self.listening, ListenerLease { n: *n, until: *until }, |other| other.n == *n);
             }
             StreamNote::Closed(n) => self.listening.retain(|other| other.n != *n),
             StreamNote::Cancelled { request, at } => {
@@ -169,7 +171,7 @@ impl Streams {
     }
 
     /// Returns the reports of other processes.
-    pub fn told(&self) -> impl Iterator<Item = &Told> {
+    pub fn told(&self) -> impl Iterator<Item = &TaskReport> {
         self.told.iter()
     }
 }

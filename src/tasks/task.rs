@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-pub use super::terms::{OnExpiry, OnRefusal, Terms, outcome_grace};
-pub use asked::{Asked, AskedStatus, Asker, Delivery};
+pub use super::terms::{OnExpiry, OnRefusal, TaskPolicy, outcome_grace};
+pub use asked::{Delivery, QuestionSource, QuestionStatus, TaskQuestion};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use taskbridge_sdk::{GroupKey, JobHandle, JobKey, Note, OnBehalfOf, Progress, Timestamp, Trace};
@@ -91,7 +91,7 @@ pub struct Task {
     /// Where the call came from, for messages that go back there.
     pub origin: Origin,
     /// The deadlines and rules that were in force when the task was created.
-    pub terms: Terms,
+    pub terms: TaskPolicy,
     /// The slots that the job occupies while it may run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<String>,
@@ -124,10 +124,10 @@ pub struct Task {
     pub files_bytes: u64,
     /// The newest notes of the job, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Noted>,
+    pub notes: Vec<StoredNote>,
     /// How much the job has printed, while a client wants to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub printed: Option<Printed>,
+    pub printed: Option<LogSize>,
     /// Until when a client wants to know the job's progress, unless it asks again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched_until: Option<Timestamp>,
@@ -135,13 +135,13 @@ pub struct Task {
     pub job: Job,
     /// Set when the job is to be stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cancel: Option<Cancelling>,
+    pub cancel: Option<CancelRequest>,
     /// All questions of this task, in order. Old closed ones may be dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub questions: Vec<Asked>,
+    pub questions: Vec<TaskQuestion>,
     /// Set while the engine is unavailable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<EngineOutage>,
     /// Set while a deadline of the job has passed and no poll of it has succeeded since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue: Option<Overdue>,
@@ -166,7 +166,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// A note of the job, as a row keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Noted {
+pub struct StoredNote {
     /// The note.
     #[serde(flatten)]
     pub note: Note,
@@ -182,7 +182,7 @@ pub const NEWLY_STARTED: Duration = Duration::from_secs(60);
 
 /// How much a job has printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Printed {
+pub struct LogSize {
     /// Number of bytes; 0 before the first poll.
     pub bytes: u64,
     /// Until when a client wants to know, unless it asks again.
@@ -269,7 +269,7 @@ pub enum Job {
         attempts: u32,
         /// Set once the job was searched for without a definite result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        sought: Option<Sought>,
+        sought: Option<RecoverySearch>,
         /// No further search before this time.
         not_before: Timestamp,
     },
@@ -294,14 +294,14 @@ pub enum Job {
 /// A search for a job that may have started. Elapsed time alone does not count, because all
 /// processes may be down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sought {
+pub struct RecoverySearch {
     /// When the search began, plus the gaps that do not count as search time.
     pub since: Timestamp,
     /// Number of searches.
     pub times: u32,
 }
 
-/// Failed polls of a job with a deadline that has passed. As with [`Sought`], elapsed time alone
+/// Failed polls of a job with a deadline that has passed. As with [`RecoverySearch`], elapsed time alone
 /// does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overdue {
@@ -336,7 +336,7 @@ impl fmt::Debug for Spec {
 
 /// A request to stop the job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cancelling {
+pub struct CancelRequest {
     /// When it was requested.
     pub at: Timestamp,
     /// True once the engine accepted the request.
@@ -352,7 +352,7 @@ pub struct Cancelling {
 
 /// An outage: the engine is unavailable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Trouble {
+pub struct EngineOutage {
     /// When the outage began.
     pub since: Timestamp,
     /// The reason as text.
@@ -411,8 +411,8 @@ impl Task {
     }
 
     /// Returns the questions that wait for a person.
-    pub fn open_questions(&self) -> impl Iterator<Item = &Asked> {
-        self.questions.iter().filter(|asked| asked.status == AskedStatus::Open)
+    pub fn open_questions(&self) -> impl Iterator<Item = &TaskQuestion> {
+        self.questions.iter().filter(|asked| asked.status == QuestionStatus::Open)
     }
 
     /// Returns true while a client wants to know how much the job has printed.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Deadlines and rules from the tool's config at the creation of the task. A changed config affects
 /// no running task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Terms {
+pub struct TaskPolicy {
     /// How long the client asked to keep the task, after clamping; counted from its creation.
     pub ttl: Duration,
     /// How long the result is kept, counted from the end of the task.
@@ -43,12 +43,12 @@ pub struct Terms {
     pub four_eyes: bool,
 }
 
-/// Returns the default of [`Terms::outcome_grace`].
+/// Returns the default of [`TaskPolicy::outcome_grace`].
 pub const fn outcome_grace() -> Duration {
     Duration::from_secs(15 * 60)
 }
 
-impl Terms {
+impl TaskPolicy {
     /// Returns the maximum wait. See [`Self::max_wait`].
     pub fn max_wait(&self) -> Duration {
         self.max_wait.unwrap_or(self.max_runtime)

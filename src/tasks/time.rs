@@ -38,12 +38,12 @@ const NOTE: &str = "clock";
 pub struct StoreTime {
     store: Arc<dyn Time>,
     uptime: Arc<dyn Uptime>,
-    known: Mutex<Known>,
+    known: Mutex<ClockState>,
 }
 
 /// The cached state of the store's clock.
 #[derive(Clone, Copy)]
-struct Known {
+struct ClockState {
     reading: Reading,
     /// The uptime until which nothing is deleted.
     held_until: Option<Duration>,
@@ -78,7 +78,7 @@ impl StoreTime {
     /// compare.
     pub async fn of(store: Arc<dyn Time>, uptime: Arc<dyn Uptime>) -> Result<Arc<Self>> {
         let (reading, _) = ask(&*store, &*uptime).await?;
-        let known = Known { reading, held_until: None, noted: None, leapt_back: false };
+        let known = ClockState { reading, held_until: None, noted: None, leapt_back: false };
         Ok(Arc::new(Self { store, uptime, known: Mutex::new(known) }))
     }
 
@@ -146,7 +146,7 @@ impl StoreTime {
     }
 }
 
-impl Known {
+impl ClockState {
     /// Replaces the last reading by a newer one, and detects a leap.
     fn adopt(&mut self, reading: Reading) {
         let last = std::mem::replace(&mut self.reading, reading);
@@ -221,7 +221,7 @@ impl Clock for StoreTime {
     }
 
     fn settled(&self) -> Option<Timestamp> {
-        let Known { reading, held_until, .. } = *self.known.lock();
+        let ClockState { reading, held_until, .. } = *self.known.lock();
         let uptime = self.uptime.uptime();
         let is_held = held_until.is_some_and(|until| uptime < until);
         // A suspended process may have missed that the clock was set.

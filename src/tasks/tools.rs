@@ -8,13 +8,13 @@ use super::task::Spec;
 
 /// The catalog, as the core sees it.
 #[async_trait]
-pub trait Tools: Send + Sync {
+pub trait ToolCatalog: Send + Sync {
     /// Opens a stored spec for a start. Returns the arguments with the sensitive ones decrypted, and their
     /// input files.
     ///
     /// # Errors
     /// `Config` if the sealed arguments can no longer be decrypted.
-    fn open(&self, spec: &Spec) -> Result<Opened>;
+    fn open(&self, spec: &Spec) -> Result<OpenedSpec>;
 
     /// Validates a job's output against the tool's output schema. The error text names the mismatch.
     async fn judge(&self, tool: &str, output: &Output) -> std::result::Result<(), String>;
@@ -24,7 +24,7 @@ pub trait Tools: Send + Sync {
 }
 
 /// An opened spec.
-pub struct Opened {
+pub struct OpenedSpec {
     /// The arguments: an object.
     pub arguments: serde_json::Value,
     /// The input files in the arguments.

@@ -12,7 +12,7 @@ use super::task::{Task, TaskId};
 
 /// The registry of watchers.
 #[derive(Clone, Default)]
-pub struct Watch {
+pub struct ChangeNotifier {
     topics: Arc<Mutex<Topics>>,
 }
 
@@ -27,7 +27,7 @@ struct Topics {
 
 /// The changes of a session's tasks, or of the followed tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangeSet {
     /// These tasks changed.
     pub tasks: HashSet<TaskId>,
     /// True if other data may have changed too: another process wrote, or the session changed a setting.
@@ -38,7 +38,7 @@ pub struct Changed {
 
 #[derive(Default)]
 struct Inbox {
-    changed: Mutex<Changed>,
+    changed: Mutex<ChangeSet>,
     filled: Notify,
 }
 
@@ -50,18 +50,18 @@ pub struct Listener {
 }
 
 /// A subscription to hints about several tasks: all tasks of a session, or the followed ones.
-pub struct Changes {
+pub struct ChangeSubscription {
     inbox: Arc<Inbox>,
-    about: About,
+    about: SubscriptionScope,
     topics: Arc<Mutex<Topics>>,
 }
 
-enum About {
+enum SubscriptionScope {
     Session(String),
     Tasks(HashSet<TaskId>),
 }
 
-impl Watch {
+impl ChangeNotifier {
     /// Subscribes to one task.
     pub fn listen(&self, task: &TaskId) -> Listener {
         let mut topics = self.topics.lock();
@@ -70,21 +70,25 @@ impl Watch {
     }
 
     /// Subscribes to all tasks of a session.
-    pub fn changes(&self, session: &str) -> Changes {
+    pub fn changes(&self, session: &str) -> ChangeSubscription {
         let inbox = Arc::new(Inbox::default());
         self.topics.lock().sessions.entry(session.to_owned()).or_default().push(Arc::clone(&inbox));
-        Changes { inbox, about: About::Session(session.to_owned()), topics: Arc::clone(&self.topics) }
+        ChangeSubscription {
+            inbox,
+            about: SubscriptionScope::Session(session.to_owned()),
+            topics: Arc::clone(&self.topics),
+        }
     }
 
     /// Subscribes to these tasks.
-    pub fn follow(&self, tasks: impl IntoIterator<Item = TaskId>) -> Changes {
+    pub fn follow(&self, tasks: impl IntoIterator<Item = TaskId>) -> ChangeSubscription {
         let inbox = Arc::new(Inbox::default());
         let tasks: HashSet<TaskId> = tasks.into_iter().collect();
         let mut topics = self.topics.lock();
         for task in &tasks {
             topics.followed.entry(task.clone()).or_default().push(Arc::clone(&inbox));
         }
-        Changes { inbox, about: About::Tasks(tasks), topics: Arc::clone(&self.topics) }
+        ChangeSubscription { inbox, about: SubscriptionScope::Tasks(tasks), topics: Arc::clone(&self.topics) }
     }
 
     /// Notifies the subscribers of this task and of its session.
@@ -101,7 +105,7 @@ impl Watch {
     }
 
     /// Forwards a hint that another process wrote to the subscribers.
-    pub fn heard(&self, hint: &Hint) {
+    pub fn forward_hint(&self, hint: &Hint) {
         match hint {
             Hint::Anything => self.all_changed(),
             Hint::Task { id, session } => self.touched(id, session.as_deref()),
@@ -161,13 +165,13 @@ impl Listener {
     }
 }
 
-impl Changes {
+impl ChangeSubscription {
     /// Waits for hints, and takes all hints since the last call. It is cancel-safe: a drop while it waits
     /// loses none.
-    pub async fn next(&mut self) -> Changed {
+    pub async fn next(&mut self) -> ChangeSet {
         loop {
             let changed = std::mem::take(&mut *self.inbox.changed.lock());
-            if changed != Changed::default() {
+            if changed != ChangeSet::default() {
                 return changed;
             }
             self.inbox.filled.notified().await;
@@ -185,10 +189,10 @@ impl Drop for Listener {
     }
 }
 
-impl Changes {
+impl ChangeSubscription {
     /// Subscribes to one more task.
-    pub fn take_up(&mut self, task: &TaskId) {
-        if let About::Tasks(tasks) = &mut self.about
+    pub fn add_task(&mut self, task: &TaskId) {
+        if let SubscriptionScope::Tasks(tasks) = &mut self.about
             && tasks.insert(task.clone())
         {
             let mut topics = self.topics.lock();
@@ -197,8 +201,8 @@ impl Changes {
     }
 
     /// Unsubscribes from a task. Returns false if it was not subscribed.
-    pub fn let_go(&mut self, task: &TaskId) -> bool {
-        let About::Tasks(tasks) = &mut self.about else { return false };
+    pub fn remove_task(&mut self, task: &TaskId) -> bool {
+        let SubscriptionScope::Tasks(tasks) = &mut self.about else { return false };
         let followed = tasks.remove(task);
         if followed {
             leave(&mut self.topics.lock().followed, task, &self.inbox);
@@ -207,12 +211,12 @@ impl Changes {
     }
 }
 
-impl Drop for Changes {
+impl Drop for ChangeSubscription {
     fn drop(&mut self) {
         let mut topics = self.topics.lock();
         match &self.about {
-            About::Session(session) => leave(&mut topics.sessions, session, &self.inbox),
-            About::Tasks(tasks) => {
+            SubscriptionScope::Session(session) => leave(&mut topics.sessions, session, &self.inbox),
+            SubscriptionScope::Tasks(tasks) => {
                 tasks.iter().for_each(|task| leave(&mut topics.followed, task, &self.inbox));
             }
         }
@@ -239,7 +243,7 @@ mod tests {
     /// A session that was behind gets one notice that it missed changes.
     #[tokio::test]
     async fn session_watch_sees_own_tasks_only() {
-        let watch = Watch::default();
+        let watch = ChangeNotifier::default();
         let mut changes = watch.changes("s");
         assert!(changes.next().now_or_never().is_none());
 
@@ -248,11 +252,11 @@ mod tests {
         assert!(changes.next().now_or_never().is_none());
         watch.changed(&row_of(&id, "s"));
         watch.changed(&row_of(&id, "s"));
-        assert_eq!(changes.next().await, Changed { tasks: HashSet::from([id]), ..Changed::default() });
+        assert_eq!(changes.next().await, ChangeSet { tasks: HashSet::from([id]), ..ChangeSet::default() });
         assert!(changes.next().now_or_never().is_none());
 
         watch.all_changed();
-        assert_eq!(changes.next().await, Changed { tasks: HashSet::new(), others: true, missed: true });
+        assert_eq!(changes.next().await, ChangeSet { tasks: HashSet::new(), others: true, missed: true });
         let mut late = watch.changes("s");
         assert!(late.next().now_or_never().is_none());
         drop((changes, late));
@@ -262,14 +266,14 @@ mod tests {
     /// Only the watchers of a task are woken, and a released one is not.
     #[tokio::test]
     async fn task_watch_ends_when_released() {
-        let watch = Watch::default();
+        let watch = ChangeNotifier::default();
         let [one, two] = ["one", "two"].map(TaskId::from_wire);
         let mut changes = watch.follow([one.clone(), two.clone()]);
         let mut other = watch.follow([two.clone()]);
         watch.changed(&row_of(&one, "s"));
         assert_eq!(changes.next().await.tasks, HashSet::from([one.clone()]));
         assert!(other.next().now_or_never().is_none(), "only its own listeners are woken");
-        changes.let_go(&one);
+        changes.remove_task(&one);
         watch.changed(&row_of(&one, "s"));
         assert!(changes.next().now_or_never().is_none());
         watch.changed(&row_of(&two, "s"));

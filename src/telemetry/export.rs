@@ -12,7 +12,7 @@ use reqwest::{Client, redirect};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::spans::Closed;
+use super::spans::ClosedSpan;
 use crate::config::Traces;
 
 /// Maximum number of spans in one request.
@@ -26,10 +26,10 @@ const AT_THE_END: Duration = Duration::from_secs(2);
 
 /// Sends closed spans.
 pub(crate) struct Exporter {
-    closed: mpsc::Receiver<Closed>,
+    closed: mpsc::Receiver<ClosedSpan>,
     lost: Arc<AtomicU64>,
     /// The current batch, kept here so that dropping `run` does not lose it.
-    batch: Vec<Closed>,
+    batch: Vec<ClosedSpan>,
     client: Client,
     to: reqwest::Url,
     headers: HeaderMap,
@@ -44,7 +44,7 @@ impl Exporter {
     /// If the settings are invalid.
     pub(super) fn new(
         traces: &Traces,
-        closed: mpsc::Receiver<Closed>,
+        closed: mpsc::Receiver<ClosedSpan>,
         lost: Arc<AtomicU64>,
     ) -> Result<Self, String> {
         let mut client = Client::builder().timeout(PATIENCE).redirect(redirect::Policy::none()).no_proxy();
@@ -130,7 +130,7 @@ impl Exporter {
 }
 
 /// Returns an `ExportTraceServiceRequest`.
-fn body(service: &str, spans: &[Closed]) -> Value {
+fn body(service: &str, spans: &[ClosedSpan]) -> Value {
     let scope = json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")});
     let resource = [("service.name", service), ("service.version", env!("CARGO_PKG_VERSION"))];
     let resource: Vec<Value> = resource.iter().map(|(key, value)| attribute(key, value)).collect();
@@ -146,7 +146,7 @@ fn attribute(key: &str, value: &str) -> Value {
 }
 
 /// Returns a `Span` in OTLP's JSON form: ids in hexadecimal, 64-bit numbers as strings.
-fn written(span: &Closed) -> Value {
+fn written(span: &ClosedSpan) -> Value {
     let hex = |bytes: &[u8]| data_encoding::HEXLOWER.encode(bytes);
     let began = u128::try_from(span.began.as_millis()).unwrap_or(0) * 1_000_000;
     let kind = match span.name {

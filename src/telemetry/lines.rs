@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::format::{Format, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::trace::{self, Place};
+use crate::trace::{self, TraceContext};
 
 /// Formats JSON log lines.
 pub(super) struct Lines(Format<Json>);
@@ -45,7 +45,7 @@ where
             spans.rev().find_map(|span| span.get(name)).cloned()
         };
         let parent = fields.get("traceparent").cloned().or_else(|| of_spans("traceparent"));
-        let parent = parent.as_ref().and_then(Value::as_str).and_then(Place::parse);
+        let parent = parent.as_ref().and_then(Value::as_str).and_then(TraceContext::parse);
         let (place, task) = (trace::here().or(parent), of_spans("task"));
         if let Some(place) = place {
             fields.entry("trace_id").or_insert_with(|| place.trace_id().into());

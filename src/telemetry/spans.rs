@@ -18,7 +18,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::clock::{self, Clock, Entropy, System};
-use crate::trace::Place;
+use crate::trace::TraceContext;
 
 /// Maximum length of an attribute value, in characters.
 const LONGEST: usize = 128;
@@ -40,8 +40,8 @@ fn attribute(field: &str) -> Option<&'static str> {
 
 /// A closed span.
 #[derive(Debug)]
-pub(super) struct Closed {
-    pub(super) place: Place,
+pub(super) struct ClosedSpan {
+    pub(super) place: TraceContext,
     pub(super) parent: Option<[u8; 8]>,
     pub(super) name: &'static str,
     pub(super) began: Timestamp,
@@ -54,19 +54,19 @@ struct Open {
     parent: Option<[u8; 8]>,
     began: Timestamp,
     since: Instant,
-    said: Said,
+    said: SpanFields,
 }
 
 /// The recorded fields of a span.
 #[derive(Default)]
-struct Said {
+struct SpanFields {
     traceparent: Option<String>,
     attributes: Vec<(&'static str, String)>,
 }
 
 /// The tracing layer that records spans.
 pub(super) struct Spans {
-    closed: mpsc::Sender<Closed>,
+    closed: mpsc::Sender<ClosedSpan>,
     /// Number of closed spans that were dropped because the queue was full.
     lost: Arc<AtomicU64>,
     /// The sampling rate of traces that start here.
@@ -76,20 +76,20 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    pub(super) fn new(closed: mpsc::Sender<Closed>, lost: Arc<AtomicU64>, sample: f64) -> Self {
+    pub(super) fn new(closed: mpsc::Sender<ClosedSpan>, lost: Arc<AtomicU64>, sample: f64) -> Self {
         Self { closed, lost, sample, clock: System::clock(), entropy: System::entropy() }
     }
 
     /// Returns the context of a new span, in the parent's trace or in a new one.
-    fn place(&self, parent: Option<Place>) -> Place {
+    fn place(&self, parent: Option<TraceContext>) -> TraceContext {
         let span = clock::random(&*self.entropy);
         match parent {
-            Some(Place { trace, sampled, .. }) => Place { trace, span, sampled },
+            Some(TraceContext { trace, sampled, .. }) => TraceContext { trace, span, sampled },
             None => {
                 let trace: [u8; 16] = clock::random(&*self.entropy);
                 let (first, _) = trace.split_first_chunk().expect("it has more than 8 bytes");
                 let draw = u64::from_be_bytes(*first) as f64 / u64::MAX as f64;
-                Place { trace, span, sampled: draw < self.sample || self.sample >= 1.0 }
+                TraceContext { trace, span, sampled: draw < self.sample || self.sample >= 1.0 }
             }
         }
     }
@@ -98,10 +98,10 @@ impl Spans {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
-        let mut said = Said::default();
+        let mut said = SpanFields::default();
         attributes.record(&mut said);
-        let above = || span.parent()?.extensions().get::<Place>().copied();
-        let parent = said.traceparent.as_deref().and_then(Place::parse).or_else(above);
+        let above = || span.parent()?.extensions().get::<TraceContext>().copied();
+        let parent = said.traceparent.as_deref().and_then(TraceContext::parse).or_else(above);
         let open = Open {
             parent: parent.map(|parent| parent.span),
             began: self.clock.now(),
@@ -124,13 +124,13 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         let Some(span) = context.span(&id) else { return };
         let mut extensions = span.extensions_mut();
-        let Some(place) = extensions.get_mut::<Place>().copied() else { return };
+        let Some(place) = extensions.get_mut::<TraceContext>().copied() else { return };
         let Some(Open { parent, began, since, said }) = extensions.remove::<Open>() else { return };
         if !place.sampled {
             return;
         }
         let (took, attributes) = (since.elapsed(), said.attributes);
-        let closed = Closed { place, parent, name: span.name(), began, took, attributes };
+        let closed = ClosedSpan { place, parent, name: span.name(), began, took, attributes };
         // Never waits for the exporter.
         if self.closed.try_send(closed).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -138,7 +138,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
     }
 }
 
-impl Said {
+impl SpanFields {
     fn note(&mut self, field: &Field, value: impl FnOnce() -> String) {
         if field.name() == "traceparent" {
             self.traceparent = Some(value());
@@ -148,7 +148,7 @@ impl Said {
     }
 }
 
-impl Visit for Said {
+impl Visit for SpanFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.note(field, || value.to_owned());
     }

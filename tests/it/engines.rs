@@ -13,19 +13,19 @@ use parking_lot::Mutex;
 use serde_json::json;
 use taskbridge::clock::{Clock, System, Uptime};
 use taskbridge::store::sqlite::{Mode, SqliteStore};
-use taskbridge::tasks::history::Scribe;
-use taskbridge::tasks::ledger::{Ledger, Nudge};
+use taskbridge::tasks::history::HistoryRecorder;
 use taskbridge::tasks::notices::{Occasion, Receivers};
-use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
 use taskbridge::tasks::service::{Call, Service, WhenFull};
 use taskbridge::tasks::store::{Holder, SlotLimit};
 use taskbridge::tasks::task::{
-    Job, OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskState, Terms,
+    Job, OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskPolicy, TaskState,
 };
+use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use taskbridge::tasks::time::StoreTime;
-use taskbridge::tasks::tools::{Opened, Tools};
-use taskbridge::tasks::watch::Watch;
+use taskbridge::tasks::tools::{OpenedSpec, ToolCatalog};
+use taskbridge::tasks::watch::ChangeNotifier;
 use taskbridge_sdk::sim::{Config, Mode as Keys, SimEngine};
 use taskbridge_sdk::{
     Backend, JobHandle, JobKey, JobSpec, Observation, Output, Result, Started, Timestamp, Wakeups,
@@ -67,9 +67,9 @@ impl Receivers for NoReceivers {
 struct Plain;
 
 #[async_trait]
-impl Tools for Plain {
-    fn open(&self, spec: &Spec) -> Result<Opened> {
-        Ok(Opened { arguments: spec.arguments.clone(), files: Vec::new() })
+impl ToolCatalog for Plain {
+    fn open(&self, spec: &Spec) -> Result<OpenedSpec> {
+        Ok(OpenedSpec { arguments: spec.arguments.clone(), files: Vec::new() })
     }
 
     async fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
@@ -167,15 +167,15 @@ impl Node {
         let store = Arc::new(SqliteStore::open(&dir.join("tasks.db"), clock, Mode::Inline).unwrap());
         let time = StoreTime::of(store.clone() as _, Arc::new(Paused(began()))).await.unwrap();
         let holder = Holder(name.to_owned());
-        let pace = Pace { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
-        let ledger = Ledger {
+        let pace = PollIntervals { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
+        let ledger = TaskWriter {
             store,
-            watch: Watch::default(),
+            watch: ChangeNotifier::default(),
             clock: time.clone(),
             tools: Arc::new(Plain),
             receivers: Arc::new(NoReceivers),
-            nudge: Arc::new(Nudge::default()),
-            scribe: Scribe { replica: holder.clone(), keeps: false },
+            nudge: Arc::new(ReconcilerSignals::default()),
+            scribe: HistoryRecorder { replica: holder.clone(), keeps: false },
             meter: Arc::new(taskbridge::tasks::meter::Unmetered),
             audit: Arc::new(taskbridge::tasks::audit::InTheLog),
         };
@@ -193,7 +193,7 @@ impl Node {
 
     /// Calls a tool whose job has this duration.
     async fn call(&self, backend: &str, takes: Duration) -> TaskId {
-        let terms = Terms {
+        let terms = TaskPolicy {
             ttl: HOUR,
             keep_result: HOUR,
             max_runtime: Duration::from_secs(90),

@@ -186,8 +186,12 @@ impl Recorder {
         let line = "call paint gate=bar";
         let mut pty = Pty::start_at(&self.command(line), COLUMNS);
         pty.shows("[=====>").await;
-        pty.shows("half painted").await;
-        let written = pty.written().to_vec();
+        let drawn = "half painted";
+        pty.shows(drawn).await;
+        // The next redraw may have begun.
+        let written = String::from_utf8_lossy(pty.written());
+        let end = written.rfind(drawn).map(|at| at + drawn.len());
+        let written = written[..end.expect("it was shown")].as_bytes().to_vec();
         self.recordings.push(Recording { title: "A job runs", line: line.to_owned(), written });
         fs::write(self.place.path("gates/bar"), "").unwrap();
         let written = pty.recording().await;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::json;
 use taskbridge::clock::Clock as _;
 use taskbridge::tasks::history::{Fact, Transition};
-use taskbridge::tasks::service::{Call, Called, Plain};
+use taskbridge::tasks::service::{BlockingCall, Call, CallResult};
 use taskbridge::tasks::store::{History as _, NewTask, TaskStore as _};
-use taskbridge::tasks::task::{Outcome, Task, TaskId, Terms};
+use taskbridge::tasks::task::{Outcome, Task, TaskId, TaskPolicy};
 
 use super::node::LEASE;
 use super::overtaken::call;
@@ -21,8 +21,12 @@ use super::store_faults::StoreFaults;
 async fn abandoned_call_is_cancelled_after_outage() {
     let (place, store_faults) = (Place::new(), Arc::new(StoreFaults::default()));
     let node = place.start_in("one", &store_faults).await;
-    let plain =
-        Plain { digest: "d".to_owned(), waits: LEASE * 4, attach_within: LEASE, cancel_on_abandon: true };
+    let plain = BlockingCall {
+        digest: "d".to_owned(),
+        waits: LEASE * 4,
+        attach_within: LEASE,
+        cancel_on_abandon: true,
+    };
     let called = node.service.call(Call { plain: Some(plain), ..call() }).await.expect("the store is there");
     let task = called.into_task();
     let waiting = node.service.waiting(&task, true);
@@ -42,17 +46,18 @@ async fn abandoned_call_is_cancelled_after_outage() {
 async fn late_abandonment_spares_next_caller() {
     let place = Place::new();
     let (one, two) = (place.start("one").await, place.start("two").await);
-    let plain = Plain { digest: "d".to_owned(), waits: LEASE, attach_within: LEASE, cancel_on_abandon: true };
+    let plain =
+        BlockingCall { digest: "d".to_owned(), waits: LEASE, attach_within: LEASE, cancel_on_abandon: true };
     let call = Call { plain: Some(plain), ..call_with(json!({"delay_ms": 3_600_000})) };
     let task = one.service.call(call.clone()).await.expect("the store is there").into_task();
     let first = one.service.waiting(&task, true);
     tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
     let attached = two.service.call(call.clone()).await.expect("the store is there");
-    let Called::Attached(attached) = attached else { panic!("a second job: {attached:?}") };
+    let CallResult::Attached(attached) = attached else { panic!("a second job: {attached:?}") };
     let second = two.service.waiting(&attached, true);
     assert_eq!(attached.id, task.id);
     let third = two.service.call(call).await.expect("the store is there");
-    assert!(matches!(third, Called::Created(_)), "two callers wait for one task: {third:?}");
+    assert!(matches!(third, CallResult::Created(_)), "two callers wait for one task: {third:?}");
 
     drop(first);
     tokio::time::sleep(LEASE / 3).await;
@@ -68,7 +73,8 @@ async fn refused_writes_are_paced() {
     let (place, store_faults) = (Place::new(), Arc::new(StoreFaults::default()));
     let node = place.start_in("one", &store_faults).await;
     let call = call_with(json!({"delay_ms": 3_600_000}));
-    let called = node.service.call(Call { terms: Terms { max_runtime: LEASE, ..terms() }, ..call }).await;
+    let called =
+        node.service.call(Call { terms: TaskPolicy { max_runtime: LEASE, ..terms() }, ..call }).await;
     let id = called.expect("the store is there").into_task().id;
     tokio::time::sleep(Duration::from_secs(2)).await;
     store_faults.refuse_writes();

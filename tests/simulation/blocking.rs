@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use taskbridge::clock::Clock;
-use taskbridge::tasks::history::Entry;
+use taskbridge::tasks::history::HistoryEntry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
-    Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Found, Group, Groups, Hint, Hints,
-    History, Holder, Inserted, Keys, NewTask, Notices, OpenJob, Owed, Position, Purged, Queue, Reach, Result,
-    Served, Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
+    AccessScope, BoundedOutput, Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Group,
+    Groups, Hint, Hints, History, Holder, InsertResult, Keys, LeasedNotice, NewTask, Notices, OpenJob,
+    Position, Purged, Queue, Result, ServedBackend, SessionChange, SessionSettings, Sessions, Store, Tally,
+    TaskStore, Time, UpdateResult,
 };
 use taskbridge::tasks::task::{Owner, Task, TaskId};
 use taskbridge_sdk::{Output, Timestamp};
@@ -72,11 +73,11 @@ impl BlockingStore {
 
 #[async_trait]
 impl TaskStore for BlockingStore {
-    async fn insert(&self, new: NewTask) -> Result<Inserted> {
+    async fn insert(&self, new: NewTask) -> Result<InsertResult> {
         self.wait(self.inner.insert(new))
     }
 
-    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
+    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>> {
         self.wait(self.inner.get(id, within))
     }
 
@@ -84,7 +85,7 @@ impl TaskStore for BlockingStore {
         self.wait(self.inner.output(id))
     }
 
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput> {
         self.wait(self.inner.output_within(id, most))
     }
 
@@ -96,7 +97,7 @@ impl TaskStore for BlockingStore {
         self.wait(self.inner.of_session(session))
     }
 
-    async fn update(&self, change: Change<'_>) -> Result<Updated> {
+    async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
         self.wait(self.inner.update(change))
     }
 
@@ -106,14 +107,14 @@ impl TaskStore for BlockingStore {
 
     async fn list_due(
         &self,
-        served: &Served,
+        served: &ServedBackend,
         after: Option<&(Timestamp, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Task>> {
         self.wait(self.inner.list_due(served, after, limit))
     }
 
-    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>> {
+    async fn adopt(&self, served: &ServedBackend) -> Result<Vec<(String, u64)>> {
         self.wait(self.inner.adopt(served))
     }
 
@@ -121,14 +122,14 @@ impl TaskStore for BlockingStore {
         self.wait(self.inner.purge(now, limit))
     }
 
-    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+    async fn next_due(&self, served: &[ServedBackend]) -> Result<Vec<Option<Timestamp>>> {
         self.wait(self.inner.next_due(served))
     }
 }
 
 #[async_trait]
 impl Queue for BlockingStore {
-    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
+    async fn heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
         self.wait(self.inner.heads(served))
     }
 
@@ -139,16 +140,21 @@ impl Queue for BlockingStore {
 
 #[async_trait]
 impl Groups for BlockingStore {
-    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
-        self.wait(self.inner.hold(holder, lease, served))
+    async fn acquire_groups(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        served: &[ServedBackend],
+    ) -> Result<Vec<Group>> {
+        self.wait(self.inner.acquire_groups(holder, lease, served))
     }
 
-    async fn leave(&self, holder: &Holder) -> Result<()> {
-        self.wait(self.inner.leave(holder))
+    async fn release_groups(&self, holder: &Holder) -> Result<()> {
+        self.wait(self.inner.release_groups(holder))
     }
 
-    async fn let_go(&self, holder: &Holder) -> Result<()> {
-        self.wait(self.inner.let_go(holder))
+    async fn release_all(&self, holder: &Holder) -> Result<()> {
+        self.wait(self.inner.release_all(holder))
     }
 
     async fn free_dead(&self) -> Result<bool> {
@@ -177,16 +183,16 @@ impl Notices for BlockingStore {
         holder: &Holder,
         lease: Duration,
         limit: usize,
-    ) -> Result<Vec<Owed>> {
+    ) -> Result<Vec<LeasedNotice>> {
         self.wait(self.inner.take_notices(receiver, holder, lease, limit))
     }
 
-    async fn strike(&self, notice: &Notice) -> Result<()> {
-        self.wait(self.inner.strike(notice))
+    async fn ack_notice(&self, notice: &Notice) -> Result<()> {
+        self.wait(self.inner.ack_notice(notice))
     }
 
-    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
-        self.wait(self.inner.put_off(notice, holder, pause))
+    async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        self.wait(self.inner.retry_notice_later(notice, holder, pause))
     }
 
     async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
@@ -196,7 +202,7 @@ impl Notices for BlockingStore {
 
 #[async_trait]
 impl History for BlockingStore {
-    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>> {
+    async fn entries(&self, id: &TaskId) -> Result<Vec<HistoryEntry>> {
         self.wait(self.inner.entries(id))
     }
 
@@ -226,11 +232,16 @@ impl Sessions for BlockingStore {
         self.wait(self.inner.has_ended(nonce))
     }
 
-    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
+    async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
         self.wait(self.inner.settings(nonce))
     }
 
-    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
+    async fn set(
+        &self,
+        nonce: &str,
+        setting: SessionChange,
+        forget_after: Timestamp,
+    ) -> Result<Option<SessionSettings>> {
         self.wait(self.inner.set(nonce, setting, forget_after))
     }
 }

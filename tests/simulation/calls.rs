@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use taskbridge::tasks::service::{Call, Plain, WhenFull};
-use taskbridge::tasks::store::{Once, Quota};
-use taskbridge::tasks::task::{OnExpiry, Origin, Owner, Spec, Terms};
+use taskbridge::tasks::service::{BlockingCall, Call, WhenFull};
+use taskbridge::tasks::store::{IdempotencyKey, Quota};
+use taskbridge::tasks::task::{OnExpiry, Origin, Owner, Spec, TaskPolicy};
 use taskbridge_sdk::Question;
 
 use super::connection::POISON;
@@ -106,12 +106,12 @@ impl World {
         };
         let waits_for_people = matches!(expected, Expected::Answered(_));
         // Answers by people take time.
-        let patient = Terms { max_runtime: Duration::from_secs(12 * 3600), ..terms() };
+        let patient = TaskPolicy { max_runtime: Duration::from_secs(12 * 3600), ..terms() };
         let terms = if waits_for_people { patient } else { any_terms(rng) };
         // The row would expire while the job runs.
         let soon = Duration::from_secs(600);
         let terms = if is_deaf_for_long(&arguments) {
-            Terms { ttl: soon, keep_result: soon, on_expiry: OnExpiry::Cancel, ..terms }
+            TaskPolicy { ttl: soon, keep_result: soon, on_expiry: OnExpiry::Cancel, ..terms }
         } else {
             terms
         };
@@ -134,7 +134,11 @@ impl World {
         };
         let call = Call {
             most_kept: (owner.as_str() == FRUGAL).then_some(Quota { rows: KEPT, bytes: u64::MAX }),
-            once: once.map(|key| Once { scope: owner.as_str().to_owned(), digest: key.clone(), key }),
+            once: once.map(|key| IdempotencyKey {
+                scope: owner.as_str().to_owned(),
+                digest: key.clone(),
+                key,
+            }),
             owner,
             // Identifies the call in its row, so that a check can find two rows of one call.
             origin: Origin { session: Some(format!("call-{n}")), ..Origin::default() },
@@ -157,7 +161,7 @@ impl World {
         let owner = Owner::new(OWNERS[self.rng.below(2) as usize]);
         let text = format!("plain-{which} of {}", owner.as_str());
         let cancels = which == 0;
-        let plain = Plain {
+        let plain = BlockingCall {
             digest: text.clone(),
             waits: WAITS,
             attach_within: Duration::from_secs(120),

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use taskbridge::tasks::machine::{Cancel, Event};
-use taskbridge::tasks::service::{AnswerError, Called, Cancelled, Service};
+use taskbridge::tasks::service::{AnswerError, CallResult, CancelResult, Service};
 use taskbridge::tasks::store::Lease;
-use taskbridge::tasks::task::{Asked, Asker, Owner, TaskId};
+use taskbridge::tasks::task::{Owner, QuestionSource, TaskId, TaskQuestion};
 use taskbridge_sdk::Answer;
 
 use super::calls::{OWNERS, Planned, WAITS};
@@ -73,7 +73,7 @@ impl World {
             let (owner, called_at) = (planned.call.owner.clone(), world.now());
             let cancels = planned.call.plain.as_ref().is_some_and(|plain| plain.cancel_on_abandon);
             let Ok(called) = service.call(planned.call.clone()).await else { return };
-            let is_attached = matches!(called, Called::Attached(_));
+            let is_attached = matches!(called, CallResult::Attached(_));
             let task = called.into_task();
             let id = task.id.clone();
             if is_attached && record.lock().delivered.get(&id).is_some_and(|at| *at < called_at) {
@@ -108,7 +108,7 @@ impl World {
         let mode = if asks { Cancel::Request } else { Cancel::Settle };
         // Recorded even if the response is lost: the cancel may have been committed.
         self.record.lock().with(&id, |promise| promise.cancelled = true);
-        if let Some(Ok(Cancelled::Done(task) | Cancelled::AlreadyEnded(task))) =
+        if let Some(Ok(CancelResult::Done(task) | CancelResult::AlreadyEnded(task))) =
             self.patiently(service.cancel(&owner, &id, mode)).await
         {
             self.record.lock().read(&task);
@@ -175,9 +175,9 @@ impl World {
     }
 
     /// Answers one question as a client, with a unique number.
-    async fn say(&self, service: &Service, owner: &Owner, id: &TaskId, asked: &Asked) {
+    async fn say(&self, service: &Service, owner: &Owner, id: &TaskId, asked: &TaskQuestion) {
         let n = self.rng.next() >> 12;
-        let declines = asked.asker == Asker::Confirm && self.rng.one_in(3);
+        let declines = asked.asker == QuestionSource::Confirm && self.rng.one_in(3);
         let answer = match declines {
             true => Answer::Decline,
             false => Answer::Accept(json!({ "n": n }).as_object().cloned().unwrap_or_default()),
@@ -189,7 +189,7 @@ impl World {
             Some(Err(_)) => Ack::NotSent,
         };
         let mut record = self.record.lock();
-        if asked.asker == Asker::Confirm {
+        if asked.asker == QuestionSource::Confirm {
             record.with(id, |promise| {
                 let said = if declines { &mut promise.declined } else { &mut promise.consented };
                 *said = (*said).max(ack);

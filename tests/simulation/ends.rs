@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use taskbridge::tasks::notices::What;
+use taskbridge::tasks::notices::NoticeCause;
 use taskbridge::tasks::store::{Holder, Store};
 use taskbridge::tasks::task::{Job, OnExpiry, Outcome, Task};
 use taskbridge_sdk::sim::Mode;
@@ -86,18 +86,18 @@ async fn notices_are_complete(world: &World, store: &dyn Store, record: &Record)
     let sender = Holder("outside".to_owned());
     let owed = store.take_notices(RECEIVER, &sender, LEASE, usize::MAX >> 1).await;
     let owed = owed.map_err(|error| error.to_string())?;
-    let of = |task: &Task, what: &What| {
+    let of = |task: &Task, what: &NoticeCause| {
         owed.iter().filter(|owed| owed.notice.news.task == task.id && owed.notice.news.what == *what).count()
     };
     for Snapshot { task, .. } in record.snapshots.values().filter(|seen| !ended_unseen(record, seen)) {
-        let ends = task.outcome().map_or(0, |outcome| of(task, &What::Ended(outcome)));
+        let ends = task.outcome().map_or(0, |outcome| of(task, &NoticeCause::Ended(outcome)));
         if ends != 1 {
             return Err(format!("{} has ended, and {ends} notices say how", name(&task.id)));
         }
         let untold = task
             .questions
             .iter()
-            .find(|asked| asked.delivery.is_some() && of(task, &What::Asks(asked.key.clone())) == 0);
+            .find(|asked| asked.delivery.is_some() && of(task, &NoticeCause::Asks(asked.key.clone())) == 0);
         if let Some(asked) = untold {
             return Err(format!("{} has asked {}, and no notice says so", name(&task.id), asked.key));
         }
@@ -110,8 +110,8 @@ async fn notices_are_complete(world: &World, store: &dyn Store, record: &Record)
             }
             return Err(format!("a notice is of {}, which never was", name(&news.task)));
         };
-        let is_false =
-            task.has_ended() && matches!(news.what, What::Ended(outcome) if Some(outcome) != task.outcome());
+        let is_false = task.has_ended()
+            && matches!(news.what, NoticeCause::Ended(outcome) if Some(outcome) != task.outcome());
         if is_false || of(task, &news.what) > 1 {
             return Err(format!("{} has a false or a second notice: {:?}", name(&task.id), news.what));
         }

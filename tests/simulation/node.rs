@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use taskbridge::clock::{Clock, Entropy};
-use taskbridge::tasks::history::Scribe;
-use taskbridge::tasks::ledger::{Ledger, Nudge};
+use taskbridge::tasks::history::HistoryRecorder;
 use taskbridge::tasks::notices::{Occasion, Receivers};
-use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
 use taskbridge::tasks::service::Service;
 use taskbridge::tasks::store::{Holder, SlotLimit, Store};
 use taskbridge::tasks::task::Spec;
+use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use taskbridge::tasks::time::StoreTime;
-use taskbridge::tasks::tools::{Opened, Tools};
-use taskbridge::tasks::watch::Watch;
+use taskbridge::tasks::tools::{OpenedSpec, ToolCatalog};
+use taskbridge::tasks::watch::ChangeNotifier;
 use taskbridge_sdk::{Backend, Output, Result};
 use tokio_util::sync::CancellationToken;
 
@@ -73,7 +73,7 @@ pub(super) struct Node {
     pub(super) service: Service,
     pub(super) points: Arc<Points>,
     /// For the actions of operators.
-    pub(super) ledger: Ledger,
+    pub(super) ledger: TaskWriter,
     engines: Engines,
     connections: BTreeMap<String, Arc<dyn Backend>>,
     stop: CancellationToken,
@@ -85,18 +85,18 @@ impl Node {
     pub(super) async fn start(parts: Parts) -> Option<Self> {
         let Parts { name, store, reach, world, leases, entropy, points, bug } = parts;
         let holder = Holder(name);
-        let pace = Pace { quickest: Duration::from_millis(100), slowest: Duration::from_secs(20) };
+        let pace = PollIntervals { quickest: Duration::from_millis(100), slowest: Duration::from_secs(20) };
         let uptime = Arc::new(WorldUptime(Arc::clone(&world)));
         let time = StoreTime::of(Arc::clone(&store) as _, uptime).await.ok()?;
         time.compare().await.ok()?;
-        let ledger = Ledger {
+        let ledger = TaskWriter {
             store,
-            watch: Watch::default(),
+            watch: ChangeNotifier::default(),
             clock: time.clone(),
             tools: Arc::new(OneSlotEach),
             receivers: Arc::new(WantsAll),
-            nudge: Arc::new(Nudge::default()),
-            scribe: Scribe { replica: holder.clone(), keeps: true },
+            nudge: Arc::new(ReconcilerSignals::default()),
+            scribe: HistoryRecorder { replica: holder.clone(), keeps: true },
             meter: Arc::new(taskbridge::tasks::meter::Unmetered),
             audit: Arc::new(taskbridge::tasks::audit::InTheLog),
         };
@@ -192,13 +192,13 @@ pub(super) fn sealed(text: &str) -> String {
 }
 
 #[async_trait]
-impl Tools for OneSlotEach {
-    fn open(&self, spec: &Spec) -> Result<Opened> {
+impl ToolCatalog for OneSlotEach {
+    fn open(&self, spec: &Spec) -> Result<OpenedSpec> {
         let mut arguments = spec.arguments.clone();
         if let Some(secret) = &spec.sealed {
             arguments["text"] = sealed(secret).into();
         }
-        Ok(Opened { arguments, files: Vec::new() })
+        Ok(OpenedSpec { arguments, files: Vec::new() })
     }
 
     async fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {

@@ -8,7 +8,7 @@ use serde_json::json;
 use taskbridge::clock::System;
 use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
 use taskbridge::tasks::machine::Cancel;
-use taskbridge::tasks::service::{Call, Plain, WhenFull};
+use taskbridge::tasks::service::{BlockingCall, Call, WhenFull};
 use taskbridge::tasks::store::Store;
 use taskbridge::tasks::task::{Origin, Outcome, Owner, Spec, Task};
 use taskbridge_sdk::sim::{Mode, SimEngine};
@@ -42,7 +42,7 @@ fn call(number: usize, delay_ms: u64, cancel_on_abandon: bool) -> Call {
         confirm: None,
         once: None,
         // All calls differ, so none attaches to the task of another.
-        plain: Some(Plain {
+        plain: Some(BlockingCall {
             digest: number.to_string(),
             waits: LEASE,
             attach_within: LEASE,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use taskbridge::tasks::task::{OnExpiry, OnRefusal, Terms};
+use taskbridge::tasks::task::{OnExpiry, OnRefusal, TaskPolicy};
 use taskbridge_sdk::sim::Mode;
 
 use super::bugs::Bug;
@@ -86,8 +86,8 @@ const fn minutes(count: u64) -> Duration {
 }
 
 /// Returns deadlines that rarely expire within a world.
-pub(super) fn terms() -> Terms {
-    Terms {
+pub(super) fn terms() -> TaskPolicy {
+    TaskPolicy {
         ttl: minutes(24 * 60),
         keep_result: minutes(24 * 60),
         max_runtime: minutes(30),
@@ -104,9 +104,9 @@ pub(super) fn terms() -> Terms {
 }
 
 /// Returns deadlines of all lengths.
-pub(super) fn any_terms(rng: &Rng) -> Terms {
+pub(super) fn any_terms(rng: &Rng) -> TaskPolicy {
     let pick = |choices: [u64; 3]| minutes(choices[rng.below(3) as usize]);
-    Terms {
+    TaskPolicy {
         ttl: pick([10, 30, 24 * 60]),
         keep_result: pick([10, 30, 24 * 60]),
         max_runtime: pick([3, 12, 12]),

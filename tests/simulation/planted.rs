@@ -7,8 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use taskbridge::tasks::store::{Change, Group, Holder, Inserted, NewTask, Result, Served, SlotLimit, Store};
-use taskbridge::tasks::task::{AskedStatus, Asker, Job, OnExpiry, Outcome, Owner, Task, TaskId, TaskState};
+use taskbridge::tasks::store::{
+    Change, Group, Holder, InsertResult, NewTask, Result, ServedBackend, SlotLimit, Store,
+};
+use taskbridge::tasks::task::{
+    Job, OnExpiry, Outcome, Owner, QuestionSource, QuestionStatus, Task, TaskId, TaskState,
+};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
 
 use super::bugs::Bug;
@@ -60,10 +64,10 @@ impl PlantedBug {
         std::mem::take(&mut *self.unwritten.lock())
     }
 
-    pub(super) fn answer_unwritten(&self, new: NewTask) -> Inserted {
+    pub(super) fn answer_unwritten(&self, new: NewTask) -> InsertResult {
         let answered = Task { version: 1, ..new.task.clone() };
         self.unwritten.lock().push(new);
-        Inserted::Created(answered)
+        InsertResult::Created(answered)
     }
 
     /// Returns the row to insert.
@@ -115,11 +119,11 @@ impl PlantedBug {
     pub(super) async fn queue_refused(
         &self,
         store: &dyn Store,
-        inserted: Result<Inserted>,
+        inserted: Result<InsertResult>,
         refused: Option<NewTask>,
-    ) -> Result<Inserted> {
+    ) -> Result<InsertResult> {
         match (&inserted, refused) {
-            (Ok(Inserted::NoSlot { .. }), Some(mut new)) => {
+            (Ok(InsertResult::NoSlot { .. }), Some(mut new)) => {
                 if let Job::Starting { spec, .. } = &new.task.job {
                     let (spec, not_before) = (spec.clone(), new.task.created_at);
                     new.task.job = Job::Pending { spec, queued: true, attempts: 0, not_before };
@@ -157,9 +161,9 @@ impl PlantedBug {
     pub(super) fn read(&self, task: Option<Task>, owner: Option<&Owner>) -> Option<Task> {
         let (mut task, _) = (task?, owner.is_some());
         if self.is(Bug::AnswerOverridden) {
-            for asked in task.questions.iter_mut().filter(|asked| asked.asker == Asker::Job) {
-                if matches!(asked.status, AskedStatus::Answered { .. }) {
-                    asked.status = AskedStatus::Open;
+            for asked in task.questions.iter_mut().filter(|asked| asked.asker == QuestionSource::Job) {
+                if matches!(asked.status, QuestionStatus::Answered { .. }) {
+                    asked.status = QuestionStatus::Open;
                 }
             }
         }
@@ -277,7 +281,7 @@ impl PlantedBug {
     }
 
     /// Runs whenever a process queries for the next due rows.
-    pub(super) async fn between(&self, store: &dyn Store, served: &[Served]) {
+    pub(super) async fn between(&self, store: &dyn Store, served: &[ServedBackend]) {
         match self.bug {
             Some(Bug::PurgeInLeap) => {
                 if let Ok(now) = store.now().await {

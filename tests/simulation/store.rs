@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use taskbridge::clock::Clock;
-use taskbridge::tasks::history::Entry;
+use taskbridge::tasks::history::HistoryEntry;
 use taskbridge::tasks::notices::Notice;
 use taskbridge::tasks::store::{
-    Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Found, Group, Groups, Hint, Hints,
-    History, Holder, Inserted, Keys, Lease, NewTask, Notices, OpenJob, Owed, Position, Purged, Queue, Reach,
-    Result, Served, Sessions, Setting, Settings, Store, Tally, TaskStore, Time, Updated,
+    AccessScope, BoundedOutput, Change, ClaimRequest, Claimed, Counts, Durations, Facts, Forget, Group,
+    Groups, Hint, Hints, History, Holder, InsertResult, Keys, Lease, LeasedNotice, NewTask, Notices, OpenJob,
+    Position, Purged, Queue, Result, ServedBackend, SessionChange, SessionSettings, Sessions, Store, Tally,
+    TaskStore, Time, UpdateResult,
 };
 use taskbridge::tasks::task::{Job, Owner, Task, TaskId};
 use taskbridge_sdk::{JobKey, Output, Timestamp};
@@ -85,7 +86,7 @@ impl PointedStore {
 
 #[async_trait]
 impl TaskStore for PointedStore {
-    async fn insert(&self, new: NewTask) -> Result<Inserted> {
+    async fn insert(&self, new: NewTask) -> Result<InsertResult> {
         self.before_write().await?;
         let new = self.planted.new_task(&*self.inner, new).await;
         if self.has(Bug::AnsweredBeforeCommit) && new.once.is_none() {
@@ -94,7 +95,7 @@ impl TaskStore for PointedStore {
         let (lease, again) = (new.lease.clone(), self.planted.again(&new));
         let refused = self.has(Bug::RefusalIgnored).then(|| new.clone());
         let inserted = self.inner.insert(new).await;
-        if let Ok(Inserted::Created(task)) = &inserted {
+        if let Ok(InsertResult::Created(task)) = &inserted {
             self.hints.send(task);
             if let Some((holder, lease)) = lease {
                 self.leases.take(&task.key, &holder, self.clock.now(), lease);
@@ -108,7 +109,7 @@ impl TaskStore for PointedStore {
         }
     }
 
-    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
+    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>> {
         let _connection = self.before_read().await?;
         let owner = within.map(|reach| reach.owner);
         let asked_for = within.filter(|_| !self.has(Bug::OwnerIgnored));
@@ -122,7 +123,7 @@ impl TaskStore for PointedStore {
         self.inner.output(id).await
     }
 
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput> {
         let _connection = self.before_read().await?;
         self.inner.output_within(id, most).await
     }
@@ -137,10 +138,10 @@ impl TaskStore for PointedStore {
         self.inner.of_session(session).await
     }
 
-    async fn update(&self, change: Change<'_>) -> Result<Updated> {
+    async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
         if let Err(away) = self.before_write().await {
             return if self.has(Bug::WriteTakenForMade) {
-                Ok(Updated::Written(change.task.version + 1))
+                Ok(UpdateResult::Written(change.task.version + 1))
             } else {
                 Err(away)
             };
@@ -149,10 +150,10 @@ impl TaskStore for PointedStore {
         let was_pending = before.as_ref().is_some_and(|task| matches!(task.job, Job::Pending { .. }));
         if self.has(Bug::IntentNotCommitted) && was_pending && matches!(change.task.job, Job::Starting { .. })
         {
-            return Ok(Updated::Written(change.task.version));
+            return Ok(UpdateResult::Written(change.task.version));
         }
         if self.planted.loses_write() {
-            return Ok(Updated::Written(change.task.version + 1));
+            return Ok(UpdateResult::Written(change.task.version + 1));
         }
         let mut task = self.planted.written(change.task, before.as_ref());
         if self.has(Bug::NoFence)
@@ -172,7 +173,7 @@ impl TaskStore for PointedStore {
         let notices = if forgets { &[] } else { change.notices };
         let change = Change { notices, task: &task, output, limits: &limits, lease, ..change };
         let updated = self.inner.update(change).await;
-        if matches!(updated, Ok(Updated::Written(_))) {
+        if matches!(updated, Ok(UpdateResult::Written(_))) {
             self.note_lease(&task.key, given);
             self.hints.send(&task);
         }
@@ -192,7 +193,7 @@ impl TaskStore for PointedStore {
 
     async fn list_due(
         &self,
-        served: &Served,
+        served: &ServedBackend,
         after: Option<&(Timestamp, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Task>> {
@@ -200,7 +201,7 @@ impl TaskStore for PointedStore {
         self.inner.list_due(served, after, limit).await
     }
 
-    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>> {
+    async fn adopt(&self, served: &ServedBackend) -> Result<Vec<(String, u64)>> {
         self.before_write().await?;
         let adopted = self.inner.adopt(served).await;
         self.after_write(adopted).await
@@ -212,7 +213,7 @@ impl TaskStore for PointedStore {
         self.inner.purge(now, limit).await
     }
 
-    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+    async fn next_due(&self, served: &[ServedBackend]) -> Result<Vec<Option<Timestamp>>> {
         let _connection = self.before_read().await?;
         self.planted.between(&*self.inner, served).await;
         self.inner.next_due(served).await
@@ -221,7 +222,7 @@ impl TaskStore for PointedStore {
 
 #[async_trait]
 impl Queue for PointedStore {
-    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
+    async fn heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
         let _connection = self.before_read().await?;
         self.inner.heads(served).await
     }
@@ -234,14 +235,24 @@ impl Queue for PointedStore {
 
 #[async_trait]
 impl Groups for PointedStore {
-    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
+    async fn acquire_groups(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        served: &[ServedBackend],
+    ) -> Result<Vec<Group>> {
         self.before_write().await?;
         let real = if self.has(Bug::GroupWatchedTwice) { Duration::ZERO } else { lease };
-        let held = self.inner.hold(holder, real, served).await.map(|held| self.planted.groups(holder, held));
+        let held = self
+            .inner
+            .acquire_groups(holder, real, served)
+            .await
+            .map(|held| self.planted.groups(holder, held));
         if let Ok(held) = &held {
             // Engines with different identities are watched independently of each other.
-            let name =
-                |group: &Group| served.iter().find(|s| s.backend == group.backend).map(Served::lease_name);
+            let name = |group: &Group| {
+                served.iter().find(|s| s.backend == group.backend).map(ServedBackend::lease_name)
+            };
             let named =
                 held.iter().map(|group| Group { backend: name(group).unwrap_or_default(), ..group.clone() });
             self.leases.watch(&named.collect::<Vec<_>>(), holder, self.clock.now(), lease);
@@ -249,21 +260,21 @@ impl Groups for PointedStore {
         self.after_write(held).await
     }
 
-    async fn leave(&self, holder: &Holder) -> Result<()> {
+    async fn release_groups(&self, holder: &Holder) -> Result<()> {
         self.before_write().await?;
-        let done = self.inner.leave(holder).await;
+        let done = self.inner.release_groups(holder).await;
         self.leases.leave(holder);
         self.after_write(done).await
     }
 
-    async fn let_go(&self, holder: &Holder) -> Result<()> {
+    async fn release_all(&self, holder: &Holder) -> Result<()> {
         self.before_write().await?;
         if self.has(Bug::LetsGoOfAll) {
             for other in self.leases.holders() {
-                self.inner.let_go(&other).await?;
+                self.inner.release_all(&other).await?;
             }
         }
-        let done = self.inner.let_go(holder).await;
+        let done = self.inner.release_all(holder).await;
         self.leases.let_go(holder);
         self.after_write(done).await
     }
@@ -295,16 +306,16 @@ impl Notices for PointedStore {
         holder: &Holder,
         lease: Duration,
         limit: usize,
-    ) -> Result<Vec<Owed>> {
+    ) -> Result<Vec<LeasedNotice>> {
         self.inner.take_notices(receiver, holder, lease, limit).await
     }
 
-    async fn strike(&self, notice: &Notice) -> Result<()> {
-        self.inner.strike(notice).await
+    async fn ack_notice(&self, notice: &Notice) -> Result<()> {
+        self.inner.ack_notice(notice).await
     }
 
-    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
-        self.inner.put_off(notice, holder, pause).await
+    async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+        self.inner.retry_notice_later(notice, holder, pause).await
     }
 
     async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
@@ -314,7 +325,7 @@ impl Notices for PointedStore {
 
 #[async_trait]
 impl History for PointedStore {
-    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>> {
+    async fn entries(&self, id: &TaskId) -> Result<Vec<HistoryEntry>> {
         let _connection = self.before_read().await?;
         self.inner.entries(id).await
     }
@@ -348,11 +359,16 @@ impl Sessions for PointedStore {
         self.inner.has_ended(nonce).await
     }
 
-    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
+    async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
         self.inner.settings(nonce).await
     }
 
-    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
+    async fn set(
+        &self,
+        nonce: &str,
+        setting: SessionChange,
+        forget_after: Timestamp,
+    ) -> Result<Option<SessionSettings>> {
         self.inner.set(nonce, setting, forget_after).await
     }
 }

@@ -13,9 +13,9 @@ use serde_json::Value;
 use taskbridge_sdk::Error;
 use tokio::time::timeout;
 
+use crate::caller_credentials::AuthenticatedClient;
 use crate::failure::{Failure, Repeat, unclear};
-use crate::kept::Kept;
-use crate::persons::Hand;
+use crate::response_cache::ResponseCache;
 
 /// Maximum size of a response. A page of a hundred runs has about a megabyte.
 const LONGEST: usize = 16 * 1024 * 1024;
@@ -23,15 +23,15 @@ const LONGEST: usize = 16 * 1024 * 1024;
 const REDIRECTS: usize = 3;
 
 /// Result of a call.
-pub(crate) type Answer<T> = std::result::Result<T, Failure>;
+pub(crate) type ApiResult<T> = std::result::Result<T, Failure>;
 
 /// Client of the GitHub API.
 pub(crate) struct Api {
     /// The backend's own credential.
-    pub(crate) own: Hand,
+    pub(crate) own: AuthenticatedClient,
     base: Url,
     call_timeout: Duration,
-    kept: Kept,
+    kept: ResponseCache,
 }
 
 /// Request to send.
@@ -49,12 +49,12 @@ struct Raw {
 
 impl Api {
     pub(crate) fn new(crab: Octocrab, base: Url, call_timeout: Duration) -> Self {
-        Self { own: Hand::new(crab), base, call_timeout, kept: Kept::default() }
+        Self { own: AuthenticatedClient::new(crab), base, call_timeout, kept: ResponseCache::default() }
     }
 
     /// Reads a path. The request is conditional on the cached ETag, so that GitHub does not send unchanged
     /// data again.
-    pub(crate) async fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> Answer<T> {
+    pub(crate) async fn get<T: DeserializeOwned>(&self, what: &str, path: &str) -> ApiResult<T> {
         self.get_within(Duration::ZERO, what, path).await
     }
 
@@ -64,7 +64,7 @@ impl Api {
         age: Duration,
         what: &str,
         path: &str,
-    ) -> Answer<T> {
+    ) -> ApiResult<T> {
         let body = match self.kept.within(age, path) {
             Some(body) => body,
             None => self.get_bytes(what, path).await?,
@@ -75,10 +75,10 @@ impl Api {
     /// Reads a path without the cache. Also returns the headers of the response.
     pub(crate) async fn get_anew<T: DeserializeOwned>(
         &self,
-        by: &Hand,
+        by: &AuthenticatedClient,
         what: &str,
         path: &str,
-    ) -> Answer<(HeaderMap, T)> {
+    ) -> ApiResult<(HeaderMap, T)> {
         let answer = self.call(by, what, Repeat::Safe, path, Ask::Get(None)).await?;
         match answer.status {
             200 => Ok((answer.headers, parsed(what, Repeat::Safe, &answer.body)?)),
@@ -86,7 +86,7 @@ impl Api {
         }
     }
 
-    async fn get_bytes(&self, what: &str, path: &str) -> Answer<Bytes> {
+    async fn get_bytes(&self, what: &str, path: &str) -> ApiResult<Bytes> {
         let tag = self.kept.tag(path).and_then(|tag| HeaderValue::from_str(&tag).ok());
         let headers = tag.map(|tag| HeaderMap::from_iter([(IF_NONE_MATCH, tag)]));
         let by = &self.own;
@@ -110,12 +110,12 @@ impl Api {
     /// Sends a POST with a credential. Returns the status and the body of the response.
     pub(crate) async fn post(
         &self,
-        by: &Hand,
+        by: &AuthenticatedClient,
         what: &str,
         repeat: Repeat,
         path: &str,
         body: Option<&Value>,
-    ) -> Answer<(u16, Bytes)> {
+    ) -> ApiResult<(u16, Bytes)> {
         let answer = self.call(by, what, repeat, path, Ask::Post(body)).await?;
         match answer.status {
             200..=299 => Ok((answer.status, answer.body)),
@@ -124,7 +124,7 @@ impl Api {
     }
 
     /// Returns the short-lived URL of a log or an artifact, which needs no credentials.
-    pub(crate) async fn link(&self, what: &str, path: &str) -> Answer<String> {
+    pub(crate) async fn link(&self, what: &str, path: &str) -> ApiResult<String> {
         let answer = self.call(&self.own, what, Repeat::Safe, path, Ask::Get(None)).await?;
         let link = answer.headers.get(LOCATION).and_then(|link| link.to_str().ok());
         match (answer.status, link) {
@@ -138,7 +138,14 @@ impl Api {
     }
 
     /// Sends a request, and follows redirects to a moved repository within this GitHub.
-    async fn call(&self, by: &Hand, what: &str, repeat: Repeat, path: &str, ask: Ask<'_>) -> Answer<Raw> {
+    async fn call(
+        &self,
+        by: &AuthenticatedClient,
+        what: &str,
+        repeat: Repeat,
+        path: &str,
+        ask: Ask<'_>,
+    ) -> ApiResult<Raw> {
         by.limits.check().map_err(|error| Failure { status: None, error })?;
         let exchange = async {
             let mut path = path.to_owned();
@@ -157,7 +164,14 @@ impl Api {
         timeout(self.call_timeout, exchange).await.unwrap_or_else(|_| Err(Failure::late(what, repeat)))
     }
 
-    async fn send(&self, by: &Hand, what: &str, repeat: Repeat, path: &str, ask: &Ask<'_>) -> Answer<Raw> {
+    async fn send(
+        &self,
+        by: &AuthenticatedClient,
+        what: &str,
+        repeat: Repeat,
+        path: &str,
+        ask: &Ask<'_>,
+    ) -> ApiResult<Raw> {
         let sent = match ask {
             Ask::Get(headers) => by.crab._get_with_headers(path, headers.clone()).await,
             Ask::Post(body) => by.crab._post(path, *body).await,
@@ -189,14 +203,14 @@ fn moved(base: &Url, answer: &Raw, ask: &Ask<'_>) -> Option<String> {
     })
 }
 
-fn refusal(by: &Hand, what: &str, repeat: Repeat, answer: &Raw) -> Failure {
+fn refusal(by: &AuthenticatedClient, what: &str, repeat: Repeat, answer: &Raw) -> Failure {
     let failure = Failure::answered(what, repeat, answer.status, &answer.headers, &answer.body);
     by.limits.refused(&failure.error);
     failure
 }
 
 /// Parses a response.
-pub(crate) fn parsed<T: DeserializeOwned>(what: &str, repeat: Repeat, body: &[u8]) -> Answer<T> {
+pub(crate) fn parsed<T: DeserializeOwned>(what: &str, repeat: Repeat, body: &[u8]) -> ApiResult<T> {
     serde_json::from_slice(body).map_err(|e| Failure {
         status: None,
         error: unclear(repeat, format!("{what}: GitHub's answer is not understood: {e}")),

@@ -9,9 +9,9 @@ use taskbridge_sdk::{
 
 use crate::archive::{Archive, too_large};
 use crate::backend::Actions;
-use crate::gathering::Gathering;
-use crate::handle::Place;
+use crate::handle::RunHandle;
 use crate::links::Body;
+use crate::partial_read::PartialReader;
 use crate::wire::{self, moment};
 
 /// Artifact with which a workflow returns data, and its name without an archive.
@@ -29,14 +29,14 @@ const MOST_PAGES: usize = 5;
 
 /// Artifacts and data of a run.
 #[derive(Default)]
-pub(crate) struct Left {
+pub(crate) struct RunOutput {
     pub(crate) artifacts: Vec<Artifact>,
     /// Data that the run returned.
     pub(crate) output: Option<serde_json::Value>,
 }
 
 /// Fetched artifact.
-enum Held {
+enum ArtifactContent {
     Zip(Archive),
     File(Vec<u8>),
 }
@@ -44,7 +44,7 @@ enum Held {
 impl Actions {
     /// Returns the artifacts of a run. Of several with one name, returns the newest that no later attempt
     /// made.
-    async fn kept(&self, place: &Place) -> Result<Vec<wire::Artifact>> {
+    async fn kept(&self, place: &RunHandle) -> Result<Vec<wire::Artifact>> {
         let mut all: Vec<wire::Artifact> = Vec::new();
         for page in 1..=MOST_PAGES {
             let path = format!("{}/artifacts?per_page=100&page={page}", place.path());
@@ -72,8 +72,8 @@ impl Actions {
     }
 
     /// Returns the start time of the next attempt, if there is one.
-    async fn next_attempt(&self, place: &Place) -> Result<Option<Timestamp>> {
-        let next = Place { attempt: place.attempt + 1, ..place.clone() };
+    async fn next_attempt(&self, place: &RunHandle) -> Result<Option<Timestamp>> {
+        let next = RunHandle { attempt: place.attempt + 1, ..place.clone() };
         match self.api.get::<wire::Run>("the next attempt", &next.attempt_path()).await {
             Ok(next) => Ok(moment(next.run_started_at.as_deref())),
             Err(failure) if failure.is(404) => Ok(None),
@@ -82,13 +82,13 @@ impl Actions {
     }
 
     /// Returns the artifacts and data that an ended run left since `since`.
-    pub(crate) async fn left(
+    pub(crate) async fn read_output(
         &self,
-        place: &Place,
+        place: &RunHandle,
         since: Option<Timestamp>,
-        gathering: &mut Gathering,
-    ) -> Result<Left> {
-        let mut left = Left::default();
+        gathering: &mut PartialReader,
+    ) -> Result<RunOutput> {
+        let mut left = RunOutput::default();
         let (mut opened, mut asked) = (0, 0);
         let kept = gathering.part("the artifacts", self.kept(place)).await?;
         for artifact in kept.iter().filter(|artifact| since.is_none() || made(artifact) >= since) {
@@ -97,14 +97,14 @@ impl Actions {
             let what = format!("the artifact {}", artifact.name);
             if is_small && (is_output || opened < MOST_NAMED) {
                 opened += usize::from(!is_output);
-                match gathering.part(&what, self.held(place, artifact)).await? {
+                match gathering.part(&what, self.fetch_content(place, artifact)).await? {
                     Some(held) if is_output && left.output.is_none() => {
                         left.output = data_in(held);
                         if left.output.is_none() {
                             left.artifacts.push(archived(artifact));
                         }
                     }
-                    Some(Held::Zip(mut archive)) => {
+                    Some(ArtifactContent::Zip(mut archive)) => {
                         left.artifacts.push(archived(artifact));
                         left.artifacts.extend(archive.files().into_iter().map(|(name, size)| Artifact {
                             mime_type: media_type(&name).map(str::to_owned),
@@ -112,7 +112,7 @@ impl Actions {
                             size: Some(size),
                         }));
                     }
-                    Some(Held::File(_)) => left.artifacts.push(plain(artifact)),
+                    Some(ArtifactContent::File(_)) => left.artifacts.push(plain(artifact)),
                     None => left.artifacts.push(archived(artifact)),
                 }
                 continue;
@@ -126,21 +126,29 @@ impl Actions {
     }
 
     /// Fetches a small artifact. `None` if it cannot be opened, or has expired in the meantime.
-    async fn held(&self, place: &Place, artifact: &wire::Artifact) -> Result<Option<Held>> {
+    async fn fetch_content(
+        &self,
+        place: &RunHandle,
+        artifact: &wire::Artifact,
+    ) -> Result<Option<ArtifactContent>> {
         let Some(body) = self.fetch(place, artifact).await? else { return Ok(None) };
         let is_zip = body.is_zip();
         // An artifact that is larger than GitHub reports is listed without its files.
         let Some(bytes) = body.all(LARGEST_NAMED).await? else { return Ok(None) };
-        Ok(if is_zip { Archive::open(bytes).ok().map(Held::Zip) } else { Some(Held::File(bytes)) })
+        Ok(if is_zip {
+            Archive::open(bytes).ok().map(ArtifactContent::Zip)
+        } else {
+            Some(ArtifactContent::File(bytes))
+        })
     }
 
     /// Returns true if an artifact was uploaded without an archive. Does not fetch its content.
-    async fn is_file(&self, place: &Place, artifact: &wire::Artifact) -> Result<bool> {
+    async fn is_file(&self, place: &RunHandle, artifact: &wire::Artifact) -> Result<bool> {
         Ok(self.fetch(place, artifact).await?.is_some_and(|body| !body.is_zip()))
     }
 
     /// Opens the content of an artifact as a stream. `None` if it has expired in the meantime.
-    async fn fetch(&self, place: &Place, artifact: &wire::Artifact) -> Result<Option<Body>> {
+    async fn fetch(&self, place: &RunHandle, artifact: &wire::Artifact) -> Result<Option<Body>> {
         if artifact.expired {
             return Ok(None);
         }
@@ -178,10 +186,10 @@ fn newest(all: Vec<wire::Artifact>) -> Vec<wire::Artifact> {
 }
 
 /// Returns the data that a workflow returns: the first JSON file of an archive, or the file itself.
-fn data_in(held: Held) -> Option<serde_json::Value> {
+fn data_in(held: ArtifactContent) -> Option<serde_json::Value> {
     let bytes = match held {
-        Held::File(bytes) => bytes,
-        Held::Zip(mut archive) => {
+        ArtifactContent::File(bytes) => bytes,
+        ArtifactContent::Zip(mut archive) => {
             let files = archive.files();
             let (name, _) = files.iter().find(|(name, _)| name.ends_with(".json"))?;
             // If the file is too large, the artifact contains no data.
@@ -213,7 +221,7 @@ fn plain(artifact: &wire::Artifact) -> Artifact {
 #[async_trait]
 impl Artifacts for Actions {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
-        let Some(place) = Place::parse(handle) else { return Ok(None) };
+        let Some(place) = RunHandle::parse(handle) else { return Ok(None) };
         let (wanted, entry) = match name.split_once('/') {
             Some((artifact, entry)) => (artifact, Some(entry)),
             None => (name, None),

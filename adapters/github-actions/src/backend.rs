@@ -12,17 +12,17 @@ use taskbridge_sdk::{
 use tokio::time::Instant;
 
 use crate::api::Api;
+use crate::caller_credentials::CallerClients;
 use crate::client;
 use crate::config::{Config, Discover};
 use crate::credential::Credential;
-use crate::end::Unread;
+use crate::end::PendingEnd;
 use crate::failure::Repeat;
-use crate::handle::Place;
+use crate::handle::RunHandle;
 use crate::identity::Identity;
 use crate::links::Links;
-use crate::lists::Lists;
-use crate::persons::Persons;
-use crate::progress::Watch;
+use crate::list_cache::RunListCache;
+use crate::progress::ProgressTracker;
 
 /// How long a dispatched run may be unknown to reads of GitHub.
 const START_LAG: Duration = Duration::from_secs(60);
@@ -38,12 +38,12 @@ pub(crate) struct Actions {
     /// Address of GitHub's web pages.
     pub(crate) web: String,
     /// `None` if all calls use the backend's own credential.
-    pub(crate) persons: Option<Persons>,
+    pub(crate) persons: Option<CallerClients>,
     pub(crate) credential: Credential,
     pub(crate) webhook_secret: Option<Secret>,
     pub(crate) links: Links,
-    pub(crate) lists: Lists,
-    pub(crate) watch: Watch,
+    pub(crate) lists: RunListCache,
+    pub(crate) watch: ProgressTracker,
     /// Repository for targets that name none.
     pub(crate) repository: Option<String>,
     identity: Identity,
@@ -64,16 +64,16 @@ pub(crate) struct Actions {
     /// Runs whose cancellation this process requested, with the time and the person.
     cancelled: Mutex<HashMap<u64, (Instant, Option<OnBehalfOf>)>>,
     /// Ends of attempts that are not reported yet, because parts of them could not be read.
-    pub(crate) unread: Mutex<HashMap<(u64, u64), Unread>>,
+    pub(crate) unread: Mutex<HashMap<(u64, u64), PendingEnd>>,
     /// Repositories as GitHub knows them, by their names in the config.
-    repositories: Mutex<HashMap<String, Known>>,
+    repositories: Mutex<HashMap<String, KnownRepository>>,
     /// When this process last reviewed an environment of a run. GitHub may list it for a moment longer.
     pub(crate) reviewed: Mutex<HashMap<(u64, u64), Instant>>,
 }
 
 /// Repository as GitHub knows it.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownRepository {
     /// Current name: `owner/name`.
     pub(crate) name: String,
     pub(crate) id: u64,
@@ -84,13 +84,13 @@ impl Actions {
         let backend = Self {
             name: context.name.clone(),
             credential: Credential::of(&config),
-            persons: Persons::of(&config)?,
+            persons: CallerClients::of(&config)?,
             api: Api::new(client::connect(&config)?, client::api(&config)?, config.call_timeout),
             web: client::web(&client::api(&config)?),
             links: Links::new(&config)?,
             identity: Identity::new(&config.api, config.repository.is_some()),
-            lists: Lists::default(),
-            watch: Watch::new(config.progress_calls_per_minute),
+            lists: RunListCache::default(),
+            watch: ProgressTracker::new(config.progress_calls_per_minute),
             webhook_secret: config.webhook_secret,
             repository: config.repository,
             wanted: config.discover.unwrap_or_default(),
@@ -132,13 +132,13 @@ impl Actions {
         }
         let is_renamed = !found.full_name.is_empty() && !found.full_name.eq_ignore_ascii_case(repository);
         let name = if is_renamed { found.full_name } else { repository.to_owned() };
-        let known = Known { name, id: found.id };
+        let known = KnownRepository { name, id: found.id };
         self.repositories.lock().insert(repository.to_owned(), known);
         Ok(found.default_branch)
     }
 
     /// Returns a configured repository as GitHub last described it. It may have been renamed.
-    pub(crate) fn known(&self, repository: &str) -> Option<Known> {
+    pub(crate) fn known(&self, repository: &str) -> Option<KnownRepository> {
         self.repositories.lock().get(repository).cloned()
     }
 
@@ -150,7 +150,7 @@ impl Actions {
 
     /// Forces the cancellation of a run that continues long after this process requested it. The next poll
     /// shows whether GitHub accepted it.
-    pub(crate) async fn force_cancel_when_due(&self, place: &Place) {
+    pub(crate) async fn force_cancel_when_due(&self, place: &RunHandle) {
         let due = {
             let mut cancelled = self.cancelled.lock();
             match cancelled.get_mut(&place.run) {
@@ -162,7 +162,7 @@ impl Actions {
             }
         };
         if let Some(whom) = due
-            && let Ok(by) = self.hand(whom.as_ref())
+            && let Ok(by) = self.client_for(whom.as_ref())
         {
             let path = format!("{}/force-cancel", place.path());
             drop(self.api.post(by, "force-cancel", Repeat::Safe, &path, None).await);
@@ -170,7 +170,7 @@ impl Actions {
     }
 
     /// Records that a run is polled.
-    pub(crate) fn note_looked_at(&self, place: &Place) {
+    pub(crate) fn note_looked_at(&self, place: &RunHandle) {
         let (mut looked_at, job) = (self.looked_at.lock(), place.handle());
         // Other processes may poll these runs by now, without this process knowing.
         if looked_at.len() >= MOST_LOOKED_AT {
@@ -212,11 +212,11 @@ impl Backend for Actions {
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
-        self.look_for(job).await
+        self.find_job(job).await
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        self.look(handle, true).await
+        self.poll_run(handle, true).await
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
@@ -224,12 +224,12 @@ impl Backend for Actions {
     }
 
     async fn cancel_for(&self, handle: &JobHandle, whom: Option<&OnBehalfOf>) -> Result<()> {
-        let Some(place) = Place::parse(handle).filter(|place| !place.attached) else { return Ok(()) };
+        let Some(place) = RunHandle::parse(handle).filter(|place| !place.attached) else { return Ok(()) };
         let path = format!("{}/cancel", place.path());
-        let by = self.hand(whom)?;
+        let by = self.client_for(whom)?;
         match self.api.post(by, "cancel", Repeat::Safe, &path, None).await {
             Ok(_) => {
-                self.lists.stir(place.run, Instant::now());
+                self.lists.mark_changed(place.run, Instant::now());
                 let now = Instant::now();
                 self.cancelled.lock().entry(place.run).or_insert_with(|| (now, whom.cloned()));
                 Ok(())
@@ -247,13 +247,13 @@ impl Backend for Actions {
 
     /// Groups runs by workflow: one list reports on all of them.
     fn group(&self, handle: &JobHandle) -> GroupKey {
-        Place::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
+        RunHandle::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
         // GitHub may have been unreachable when the server started.
         let _ = self.learn_identity().await;
-        self.sweep(group, jobs).await
+        self.poll_group(group, jobs).await
     }
 
     fn questions(&self) -> Option<&dyn Questions> {

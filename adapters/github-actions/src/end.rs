@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Content, JobState, Observation, Output, Result, Timestamp, one_line};
 use tokio::time::Instant;
 
-use crate::artifacts::Left;
+use crate::artifacts::RunOutput;
 use crate::backend::Actions;
-use crate::gathering::{Gathering, RETRY_FOR};
-use crate::handle::Place;
-use crate::state::{End, EndKind};
+use crate::handle::RunHandle;
+use crate::partial_read::{PartialReader, RETRY_FOR};
+use crate::state::{EndKind, RunConclusion};
 use crate::wire::{Annotation, Job, Run, moment};
 
 /// Number of failed jobs whose last log lines and annotations are read.
@@ -30,7 +30,7 @@ const TIME_LIMIT: &str = "exceeded the maximum execution time";
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// Cause of a failed job.
-struct Why {
+struct FailureDetails {
     job: String,
     step: Option<String>,
     lines: String,
@@ -38,14 +38,14 @@ struct Why {
 }
 
 /// End that is not reported yet, because parts of it could not be read.
-pub(crate) struct Unread {
+pub(crate) struct PendingEnd {
     /// First and last attempt of this process to read the parts.
     first: Instant,
     last: Instant,
     why: String,
 }
 
-impl Unread {
+impl PendingEnd {
     /// The interval between retries doubles: a link costs a request of the hourly limit, and polls are
     /// frequent.
     fn is_due(&self, now: Instant) -> bool {
@@ -57,8 +57,8 @@ impl Unread {
 /// All that was read about an ended run.
 struct Read {
     jobs: Vec<Job>,
-    whys: Vec<Why>,
-    left: Left,
+    whys: Vec<FailureDetails>,
+    left: RunOutput,
     /// Cause of a cancellation, if GitHub reports it.
     cause: Option<String>,
     /// Why other parts could not be read.
@@ -68,16 +68,21 @@ struct Read {
 impl Actions {
     /// Returns the observation of an ended run. While parts cannot be read but may become available, the run
     /// counts as running for a while.
-    pub(crate) async fn ended(&self, place: &Place, run: &Run, end: End) -> Result<Observation> {
+    pub(crate) async fn ended(
+        &self,
+        place: &RunHandle,
+        run: &Run,
+        end: RunConclusion,
+    ) -> Result<Observation> {
         if let Some(why) = self.unread_lately(place, Instant::now()) {
             self.note_looked_at(place);
             return Ok(being_read(&end, &why));
         }
-        let mut gathering = Gathering::within(self.call_limit / 2);
+        let mut gathering = PartialReader::within(self.call_limit / 2);
         let mut jobs = gathering.part("the jobs", self.jobs(place)).await?;
         // Failed jobs matter most in a matrix of hundreds.
         jobs.sort_by_key(rank);
-        let left = self.left(place, began_anew(place, run, &jobs), &mut gathering).await?;
+        let left = self.read_output(place, began_anew(place, run, &jobs), &mut gathering).await?;
         let mut whys = Vec::new();
         if end.kind == EndKind::Failed {
             for job in jobs.iter().filter(|job| has_failed(job)).take(MOST_TOLD) {
@@ -91,7 +96,7 @@ impl Actions {
             }
             _ => None,
         };
-        if let Some(why) = gathering.may_come()
+        if let Some(why) = gathering.retryable_reason()
             && self.may_wait(place, why, Instant::now())
         {
             self.note_looked_at(place);
@@ -99,15 +104,15 @@ impl Actions {
         }
         self.forget(place.run);
         let unread = gathering.unread().to_vec();
-        Ok(told(run, place, &end, Read { jobs, whys, left, cause, unread }))
+        Ok(build_observation(run, place, &end, Read { jobs, whys, left, cause, unread }))
     }
 
     /// Records that parts could not be read. Returns false once the end of this attempt was first seen
     /// `RETRY_FOR` ago.
-    fn may_wait(&self, place: &Place, why: &str, now: Instant) -> bool {
+    fn may_wait(&self, place: &RunHandle, why: &str, now: Instant) -> bool {
         let mut unread = self.unread.lock();
         unread.retain(|_, it| now - it.first < REMEMBERED);
-        let new = || Unread { first: now, last: now, why: String::new() };
+        let new = || PendingEnd { first: now, last: now, why: String::new() };
         let it = unread.entry((place.run, place.attempt)).or_insert_with(new);
         it.last = now;
         why.clone_into(&mut it.why);
@@ -115,12 +120,12 @@ impl Actions {
     }
 
     /// Returns why parts of this end could not be read, until the next retry is due.
-    fn unread_lately(&self, place: &Place, now: Instant) -> Option<String> {
+    fn unread_lately(&self, place: &RunHandle, now: Instant) -> Option<String> {
         let unread = self.unread.lock();
         unread.get(&(place.run, place.attempt)).filter(|it| !it.is_due(now)).map(|it| it.why.clone())
     }
 
-    async fn annotations(&self, place: &Place, job: &Job) -> Result<Vec<Annotation>> {
+    async fn annotations(&self, place: &RunHandle, job: &Job) -> Result<Vec<Annotation>> {
         let path = format!("/repos/{}/check-runs/{}/annotations?per_page=20", place.repository, job.id);
         match self.api.get::<Vec<Annotation>>("the annotations", &path).await {
             Ok(remarks) => Ok(remarks),
@@ -130,9 +135,14 @@ impl Actions {
         }
     }
 
-    async fn why(&self, place: &Place, job: &Job, gathering: &mut Gathering) -> Result<Why> {
+    async fn why(
+        &self,
+        place: &RunHandle,
+        job: &Job,
+        gathering: &mut PartialReader,
+    ) -> Result<FailureDetails> {
         let failed = job.steps().iter().find(|step| step.conclusion.as_deref() == Some("failure"));
-        Ok(Why {
+        Ok(FailureDetails {
             job: job.name.clone(),
             step: failed.map(|step| step.name.clone()),
             remarks: gathering.part("the annotations", self.annotations(place, job)).await?,
@@ -141,7 +151,12 @@ impl Actions {
     }
 
     /// Returns the cause of a cancellation, unless this server requested it.
-    async fn cause(&self, place: &Place, jobs: &[Job], gathering: &mut Gathering) -> Result<Option<String>> {
+    async fn cause(
+        &self,
+        place: &RunHandle,
+        jobs: &[Job],
+        gathering: &mut PartialReader,
+    ) -> Result<Option<String>> {
         if self.was_cancelled_here(place.run) {
             return Ok(None);
         }
@@ -161,14 +176,14 @@ impl Actions {
 }
 
 /// Returns the observation of an ended run whose parts may become available.
-fn being_read(end: &End, why: &str) -> Observation {
+fn being_read(end: &RunConclusion, why: &str) -> Observation {
     let message = format!("{}, and its result is being read: {why}", end.words());
     Observation::new(JobState::Running).with_message(one_line(&message))
 }
 
 /// Returns the start of this attempt if all of its jobs ran in it. Otherwise only some jobs were rerun, and
 /// the artifacts of earlier attempts count as well.
-fn began_anew(place: &Place, run: &Run, jobs: &[Job]) -> Option<Timestamp> {
+fn began_anew(place: &RunHandle, run: &Run, jobs: &[Job]) -> Option<Timestamp> {
     let began = moment(run.run_started_at.as_deref()).filter(|_| place.attempt > 1 && !jobs.is_empty())?;
     let is_anew = |job: &Job| moment(job.started_at.as_deref()).is_none_or(|at| at >= began);
     jobs.iter().all(is_anew).then_some(began)
@@ -187,7 +202,7 @@ fn has_failed(job: &Job) -> bool {
     matches!(job.conclusion.as_deref(), Some("failure" | "timed_out" | "startup_failure"))
 }
 
-fn told(run: &Run, place: &Place, end: &End, read: Read) -> Observation {
+fn build_observation(run: &Run, place: &RunHandle, end: &RunConclusion, read: Read) -> Observation {
     let Read { jobs, whys, left, cause, unread } = read;
     let link = attempt_url(run, place.attempt);
     let at = whys.first().map(|why| match &why.step {
@@ -252,7 +267,14 @@ fn last_lines(lines: &str, most: usize) -> &str {
 }
 
 /// Returns the end as data, for a workflow that returns no data of its own.
-fn data(run: &Run, place: &Place, end: &End, jobs: &[Job], whys: &[Why], unread: &[String]) -> Value {
+fn data(
+    run: &Run,
+    place: &RunHandle,
+    end: &RunConclusion,
+    jobs: &[Job],
+    whys: &[FailureDetails],
+    unread: &[String],
+) -> Value {
     let job = |job: &Job| {
         let why = whys.iter().find(|why| why.job == job.name);
         let mut told = Map::new();
@@ -297,7 +319,7 @@ mod tests {
     #[test]
     fn retries_of_unread_parts_become_rarer() {
         let first = Instant::now();
-        let mut unread = Unread { first, last: first, why: String::new() };
+        let mut unread = PendingEnd { first, last: first, why: String::new() };
         let mut tries = 0;
         for poll in 1..=RETRY_FOR.as_secs() * 5 {
             let now = first + Duration::from_millis(200) * u32::try_from(poll).unwrap();

@@ -8,14 +8,14 @@ use tokio::time::Instant;
 use crate::backend::Actions;
 use crate::config::Target;
 use crate::failure::{Failure, Repeat};
-use crate::handle::Place;
+use crate::handle::RunHandle;
 use crate::inputs::render;
 use crate::wire::Run;
 
 /// Run that a caller named.
-struct Named {
+struct NamedRun {
     /// Contains the newest attempt.
-    place: Place,
+    place: RunHandle,
     run: Run,
     /// Attempt that the caller named, if any.
     attempt: Option<u64>,
@@ -30,8 +30,8 @@ impl Actions {
         repository: &str,
         template: &str,
     ) -> Result<Started> {
-        let Named { place, run, .. } = self.named(job, target, repository, ("attach", template)).await?;
-        Ok(self.started(&Place { attached: true, ..place }, Some(run)).await)
+        let NamedRun { place, run, .. } = self.named(job, target, repository, ("attach", template)).await?;
+        Ok(self.started(&RunHandle { attached: true, ..place }, Some(run)).await)
     }
 
     /// Reruns an ended run, as a new attempt.
@@ -47,7 +47,7 @@ impl Actions {
             return found.ok_or_else(|| Error::uncertain("the run has no newer attempt yet"));
         }
         let by = self.starter(job)?;
-        let Named { mut place, run, attempt } =
+        let NamedRun { mut place, run, attempt } =
             self.named(job, target, repository, ("rerun", template)).await?;
         let (number, newest) = (place.run, place.attempt);
         if attempt.is_some_and(|attempt| attempt != newest) {
@@ -67,7 +67,7 @@ impl Actions {
         let path = format!("{}/{what}", place.path());
         self.api.post(by, what, Repeat::Unsafe, &path, None).await.map_err(refused)?;
         place.attempt = newest + 1;
-        self.lists.stir(number, Instant::now());
+        self.lists.mark_changed(number, Instant::now());
         Ok(self.started(&place, None).await)
     }
 
@@ -84,7 +84,7 @@ impl Actions {
             Err(error) if error.kind() == ErrorKind::Rejected => return Ok(None),
             named => named?,
         };
-        let Named { place, run, attempt } = named;
+        let NamedRun { place, run, attempt } = named;
         let Some(attempt) = attempt else {
             let address = run.html_url.as_deref().unwrap_or(&place.repository);
             return Err(Error::uncertain(format!(
@@ -96,7 +96,7 @@ impl Actions {
         if attempt >= place.attempt {
             return Ok(None);
         }
-        let place = Place { attempt: attempt + 1, ..place };
+        let place = RunHandle { attempt: attempt + 1, ..place };
         Ok(Some(self.started(&place, Some(run)).await))
     }
 
@@ -107,7 +107,7 @@ impl Actions {
         target: &Target,
         repository: &str,
         (field, template): (&str, &str),
-    ) -> Result<Named> {
+    ) -> Result<NamedRun> {
         let named = render(job, field, template)?
             .ok_or_else(|| Error::rejected(format!("`{field}` needs a parameter that was not given")))?;
         let (name, repository_id) = self.now_called(repository);
@@ -118,7 +118,7 @@ impl Actions {
                     "`{named}` is neither the number nor the address of a run of {repository}"
                 ))
             })?;
-        let mut place = Place {
+        let mut place = RunHandle {
             repository: name,
             repository_id,
             workflow: target.workflow.clone(),
@@ -138,7 +138,7 @@ impl Actions {
             return Err(Error::rejected(format!("the run {number} is none of {}", target.workflow)));
         }
         place.attempt = run.run_attempt.unwrap_or(1);
-        Ok(Named { place, run, attempt })
+        Ok(NamedRun { place, run, attempt })
     }
 }
 
@@ -158,10 +158,10 @@ fn refused(failure: Failure) -> Error {
 /// `named` is a number, an address with `owner/name/actions/runs/NUMBER` and optionally `/attempts/NUMBER`,
 /// or, if a caller named a task, the handle of its job.
 fn run_and_attempt(named: &str, names: &[&str], id: Option<u64>) -> Option<(u64, Option<u64>)> {
-    let is_ours = |place: &Place| {
+    let is_ours = |place: &RunHandle| {
         names.contains(&place.repository.as_str()) || (id.is_some() && place.repository_id == id)
     };
-    if let Some(place) = Place::parse(&JobHandle::new(named)).filter(is_ours) {
+    if let Some(place) = RunHandle::parse(&JobHandle::new(named)).filter(is_ours) {
         return Some((place.run, Some(place.attempt)));
     }
     let number = |text: &str| -> Option<u64> {

@@ -56,8 +56,8 @@ pub(crate) fn meaning(status: u16, headers: &HeaderMap, words: &str) -> Meaning 
         || words.contains("abuse detection");
     match status {
         300..=399 => Meaning::Moved,
-        429 => Meaning::Limited(patience(headers)),
-        403 if limited => Meaning::Limited(patience(headers)),
+        429 => Meaning::Limited(retry_after(headers)),
+        403 if limited => Meaning::Limited(retry_after(headers)),
         401 | 403 => Meaning::Denied,
         404 | 410 => Meaning::NotFound,
         400..=499 => Meaning::Rejected,
@@ -68,7 +68,7 @@ pub(crate) fn meaning(status: u16, headers: &HeaderMap, words: &str) -> Meaning 
 
 /// Returns how long GitHub asks to wait, by its own clock: `retry-after`, else until the limit is reset, else
 /// a minute.
-pub(crate) fn patience(headers: &HeaderMap) -> Duration {
+pub(crate) fn retry_after(headers: &HeaderMap) -> Duration {
     let seconds = |name| text(headers, name)?.trim().parse::<u64>().ok();
     if let Some(seconds) = seconds("retry-after") {
         return Duration::from_secs(seconds);
@@ -213,8 +213,8 @@ mod tests {
             ("x-ratelimit-reset", "1767225730"),
             ("date", "Thu, 01 Jan 2026 00:02:00 GMT"),
         ];
-        assert_eq!(patience(&headers(&pairs)), Duration::from_secs(10));
-        assert_eq!(patience(&headers(&pairs[..2])), PATIENCE, "without a date");
-        assert_eq!(patience(&headers(&pairs[1..])), PATIENCE, "a limit that is not spent says nothing");
+        assert_eq!(retry_after(&headers(&pairs)), Duration::from_secs(10));
+        assert_eq!(retry_after(&headers(&pairs[..2])), PATIENCE, "without a date");
+        assert_eq!(retry_after(&headers(&pairs[1..])), PATIENCE, "a limit that is not spent says nothing");
     }
 }

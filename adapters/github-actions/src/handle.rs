@@ -7,7 +7,7 @@ use taskbridge_sdk::{GroupKey, JobHandle};
 
 /// Run, with all that requests for it need.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RunHandle {
     /// `owner/name`.
     pub(crate) repository: String,
     /// Id of the repository, if known.
@@ -20,7 +20,7 @@ pub(crate) struct Place {
     pub(crate) attached: bool,
 }
 
-impl Place {
+impl RunHandle {
     pub(crate) fn parse(handle: &JobHandle) -> Option<Self> {
         let parts: Vec<&str> = handle.as_str().split('/').collect();
         let (owner, name, workflow, run, attempt, attached) = match parts[..] {
@@ -83,13 +83,13 @@ mod tests {
             "octo-org/app/release.yml@41/30433642/1",
             "octo-org/app/release.yml@41/30433642/2/attached",
         ] {
-            let place = Place::parse(&JobHandle::new(text)).unwrap();
+            let place = RunHandle::parse(&JobHandle::new(text)).unwrap();
             assert_eq!(place.handle().as_str(), text);
             assert_eq!(place.group().as_str(), "octo-org/app/release.yml");
             assert_eq!(place.repository_id, text.contains('@').then_some(41));
         }
         for text in ["", "a/b/c.yml/1", "a/b/c.yml/x/1", "a/b/c.yml/1/1/else", "a/b/c.yml/1/1/attached/1"] {
-            assert_eq!(Place::parse(&JobHandle::new(text)), None, "{text}");
+            assert_eq!(RunHandle::parse(&JobHandle::new(text)), None, "{text}");
         }
     }
 }

@@ -10,7 +10,7 @@ use taskbridge_sdk::{Delivery, Hooks, JobHandle, Told, same_secret};
 use tokio::time::Instant;
 
 use crate::backend::Actions;
-use crate::handle::Place;
+use crate::handle::RunHandle;
 
 /// Common fields of events about runs, as far as they are used.
 #[derive(Default, Deserialize)]
@@ -63,9 +63,9 @@ impl Actions {
     fn meant(&self, event: &Event) -> Vec<JobHandle> {
         let run = event.workflow_run.as_ref().map(|run| run.id);
         let Some(run) = run.or(event.workflow_job.as_ref().map(|job| job.run_id)) else { return Vec::new() };
-        self.lists.stir(run, Instant::now());
+        self.lists.mark_changed(run, Instant::now());
         let mut jobs = self.jobs_looked_at(run);
-        for job in said(event) {
+        for job in named_jobs(event) {
             if !jobs.contains(&job) {
                 jobs.push(job);
             }
@@ -75,11 +75,11 @@ impl Actions {
 }
 
 /// Returns the jobs that an event names, whether the run was started here or elsewhere.
-fn said(event: &Event) -> Vec<JobHandle> {
+fn named_jobs(event: &Event) -> Vec<JobHandle> {
     let (Some(run), Some(repository)) = (&event.workflow_run, &event.repository) else { return Vec::new() };
     let file = run.path.as_deref().and_then(|path| path.split('@').next()?.rsplit('/').next());
     let Some(file) = file.filter(|file| !file.is_empty()) else { return Vec::new() };
-    let place = |repository_id, attached| Place {
+    let place = |repository_id, attached| RunHandle {
         repository: repository.full_name.clone(),
         repository_id,
         workflow: file.to_owned(),
@@ -116,7 +116,7 @@ mod tests {
     fn an_event_names_its_run() {
         let named = |event: Value| -> Vec<String> {
             let event: Event = serde_json::from_value(event).unwrap();
-            said(&event).iter().map(|job| job.as_str().to_owned()).collect()
+            named_jobs(&event).iter().map(|job| job.as_str().to_owned()).collect()
         };
         let run = json!({"id": 7, "run_attempt": 2, "path": ".github/workflows/release.yml@refs/heads/main"});
         let handles = ["octo-org/app/release.yml/7/2", "octo-org/app/release.yml/7/2/attached"];

@@ -8,18 +8,18 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{Budget, Error, ErrorKind, Result};
 use tokio::time::Instant;
 
-use crate::failure::patience;
+use crate::failure::retry_after;
 
 /// Fraction of the hourly limit below which a credential sends only essential requests.
 const SPARE: f64 = 0.1;
 
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
-    known: Mutex<Known>,
+    known: Mutex<LimitState>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct LimitState {
     until: Option<Instant>,
     /// True if little is left of the hourly limit.
     scarce: bool,
@@ -49,7 +49,7 @@ impl Limits {
             (known.scarce, known.hour) = (left < all * SPARE, Some((left, all)));
         }
         if left < 1.0 {
-            self.wait(patience(headers));
+            self.wait(retry_after(headers));
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use taskbridge_sdk::{Error, JobHandle, LogRequest, LogText, Logs, Result, async_trait};
 
 use crate::backend::Actions;
-use crate::handle::Place;
+use crate::handle::RunHandle;
 use crate::wire::Job;
 
 /// Maximum bytes of a failed step's last lines in a result.
@@ -19,7 +19,7 @@ const FAILURE_LINES: usize = 20;
 #[async_trait]
 impl Logs for Actions {
     async fn tail(&self, handle: &JobHandle, request: &LogRequest) -> Result<LogText> {
-        let Some(place) = Place::parse(handle) else { return Ok(LogText::default()) };
+        let Some(place) = RunHandle::parse(handle) else { return Ok(LogText::default()) };
         let jobs = match self.jobs(&place).await {
             Ok(jobs) => jobs,
             Err(error) if error.kind() == taskbridge_sdk::ErrorKind::Config => return Ok(LogText::default()),
@@ -50,7 +50,7 @@ impl Logs for Actions {
 
 impl Actions {
     /// Reads the end of a job's log. Returns false if GitHub has no log, or none yet.
-    async fn read(&self, place: &Place, job: &Job, tail: &mut Tail) -> Result<bool> {
+    async fn read(&self, place: &RunHandle, job: &Job, tail: &mut Tail) -> Result<bool> {
         let path = format!("/repos/{}/actions/jobs/{}/logs", place.repository, job.id);
         // A search must read the whole log. Otherwise, a line may begin before the wanted bytes.
         let most = if tail.search.is_some() { u64::MAX } else { (tail.most + LONGEST_LINE) as u64 };
@@ -79,7 +79,7 @@ impl Actions {
     /// # Errors
     /// `Unavailable` if the job ran and GitHub has no log of it: directly after its end, there may be none
     /// yet.
-    pub(crate) async fn last_lines(&self, place: &Place, job: &Job) -> Result<String> {
+    pub(crate) async fn last_lines(&self, place: &RunHandle, job: &Job) -> Result<String> {
         let mut tail = Tail::new(256 * 1024, None);
         if !self.read(place, job, &mut tail).await? && !job.steps().is_empty() {
             let name = &job.name;

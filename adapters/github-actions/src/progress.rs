@@ -16,14 +16,14 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// Progress of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct RunProgress {
     pub(crate) message: Option<String>,
     done: f64,
     total: Option<f64>,
 }
 
 /// Last progress of each run, and when its jobs were read.
-pub(crate) struct Watch {
+pub(crate) struct ProgressTracker {
     between: Option<Duration>,
     seen: Mutex<Seen>,
 }
@@ -31,10 +31,10 @@ pub(crate) struct Watch {
 #[derive(Default)]
 struct Seen {
     next: Option<Instant>,
-    runs: HashMap<u64, (Instant, Told)>,
+    runs: HashMap<u64, (Instant, RunProgress)>,
 }
 
-impl Watch {
+impl ProgressTracker {
     pub(crate) fn new(calls_per_minute: u16) -> Self {
         let between = (calls_per_minute > 0).then(|| Duration::from_secs(60) / u32::from(calls_per_minute));
         Self { between, seen: Mutex::default() }
@@ -58,12 +58,12 @@ impl Watch {
         true
     }
 
-    pub(crate) fn keep(&self, run: u64, told: Told, now: Instant) {
+    pub(crate) fn keep(&self, run: u64, told: RunProgress, now: Instant) {
         self.seen.lock().runs.insert(run, (now, told));
     }
 
     /// Returns the last progress of a run.
-    pub(crate) fn last(&self, run: u64) -> Told {
+    pub(crate) fn last(&self, run: u64) -> RunProgress {
         self.seen.lock().runs.get(&run).map(|(_, told)| told.clone()).unwrap_or_default()
     }
 
@@ -72,7 +72,7 @@ impl Watch {
     }
 }
 
-impl Told {
+impl RunProgress {
     /// Computes the progress from the jobs of a run.
     pub(crate) fn of(jobs: &[Job]) -> Self {
         let has_ended = |status: &Option<String>| status.as_deref() == Some("completed");
@@ -161,28 +161,28 @@ mod tests {
             job("test (2)", "in_progress", &["in_progress"]),
             job("deploy", "queued", &[]),
         ];
-        let seen = Told::of(&jobs).within(Observation::new(JobState::Running), Some("usually 9 min"));
+        let seen = RunProgress::of(&jobs).within(Observation::new(JobState::Running), Some("usually 9 min"));
         assert_eq!(
             seen.message.as_deref(),
             Some("1 of 4 jobs done; job test (1) (and 1 more) running, step 2 of 3: Step 1; usually 9 min")
         );
         assert_eq!(seen.progress, Some(Progress { done: 3.0, total: Some(6.0) }));
-        let alone = Told::of(&jobs[1..2]);
+        let alone = RunProgress::of(&jobs[1..2]);
         assert_eq!(alone.message.as_deref(), Some("job test (1) running, step 2 of 3: Step 1"));
-        let nothing = Told::of(&[]).within(Observation::new(JobState::Running), None);
+        let nothing = RunProgress::of(&[]).within(Observation::new(JobState::Running), None);
         assert_eq!((nothing.message, nothing.progress), (None, None));
     }
 
     /// Jobs are read as often as the config allows, and every run gets its turn.
     #[test]
     fn job_reads_are_limited_and_fair() {
-        let (watch, start) = (Watch::new(60), Instant::now());
+        let (watch, start) = (ProgressTracker::new(60), Instant::now());
         let mut read = 0;
         for second in 0..120 {
             let now = start + Duration::from_secs(second);
             for run in 0..20 {
                 if watch.may_read(run, now) {
-                    watch.keep(run, Told::default(), now);
+                    watch.keep(run, RunProgress::default(), now);
                     read += 1;
                 }
             }
@@ -190,7 +190,7 @@ mod tests {
         }
         assert!((100..=127).contains(&read), "{read} in two minutes");
         assert!((0..20).all(|run| watch.seen.lock().runs.contains_key(&run)), "each had its turn");
-        assert!(!Watch::new(0).may_read(1, start));
+        assert!(!ProgressTracker::new(0).may_read(1, start));
     }
 
     /// The usual duration is the median of the runs that succeeded.

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use crate::backend::Actions;
 use crate::failure::Repeat;
-use crate::handle::Place;
-use crate::wire::{Pending, Review, Run};
+use crate::handle::RunHandle;
+use crate::wire::{PendingDeployment, Review, Run};
 
 /// Maximum length of a comment, in characters.
 const LONGEST: usize = 1000;
@@ -28,7 +28,7 @@ const LONGEST_WAIT: Duration = Duration::from_hours(35 * 24);
 
 impl Actions {
     /// Returns the observation of a waiting run.
-    pub(crate) async fn waiting(&self, place: &Place, run: &Run) -> Result<Observation> {
+    pub(crate) async fn waiting(&self, place: &RunHandle, run: &Run) -> Result<Observation> {
         // Because reviews are read first, an id never counts a review that was given after the list of gates
         // was read.
         let age = self.lists.belief(&place.group(), place.run, Instant::now());
@@ -46,7 +46,7 @@ impl Actions {
     }
 
     /// Returns who rejected a run, with their comment.
-    pub(crate) async fn rejection(&self, place: &Place) -> Result<Option<String>> {
+    pub(crate) async fn rejection(&self, place: &RunHandle) -> Result<Option<String>> {
         let reviews = self.reviews(Duration::ZERO, place).await?;
         Ok(reviews.iter().rfind(|review| review.state == "rejected").map(|review| {
             let by = review.user.as_ref().and_then(|user| user.login.as_deref()).unwrap_or("a reviewer");
@@ -58,7 +58,7 @@ impl Actions {
     }
 
     /// Returns the reviews of a run.
-    async fn reviews(&self, age: Duration, place: &Place) -> Result<Vec<Review>> {
+    async fn reviews(&self, age: Duration, place: &RunHandle) -> Result<Vec<Review>> {
         let path = format!("{}/approvals", place.path());
         match self.api.get_within(age, "the reviews", &path).await {
             Ok(reviews) => Ok(reviews),
@@ -68,7 +68,7 @@ impl Actions {
     }
 
     /// Returns the gates of a run. The cached response is used for as long as listed data about the run.
-    async fn pending(&self, place: &Place) -> Result<Vec<Pending>> {
+    async fn pending(&self, place: &RunHandle) -> Result<Vec<PendingDeployment>> {
         let path = format!("{}/pending_deployments", place.path());
         let age = self.lists.belief(&place.group(), place.run, Instant::now());
         Ok(self.api.get_within(age, "the pending deployments", &path).await?)
@@ -77,7 +77,13 @@ impl Actions {
 
 /// Converts the gates of a run to an observation. With `per_caller`, whether a person may review is only
 /// known when they answer.
-fn seen(place: &Place, pending: &[Pending], reviews: &[Review], link: &str, per_caller: bool) -> Observation {
+fn seen(
+    place: &RunHandle,
+    pending: &[PendingDeployment],
+    reviews: &[Review],
+    link: &str,
+    per_caller: bool,
+) -> Observation {
     let mut seen = Observation::new(JobState::Running);
     let mut waits = Vec::new();
     for one in pending {
@@ -120,7 +126,7 @@ struct Gate {
 }
 
 impl Gate {
-    fn id(self, place: &Place) -> String {
+    fn id(self, place: &RunHandle) -> String {
         let Self { environment, before } = self;
         match before {
             Some(before) => format!("{}.{environment}.{before}", place.attempt),
@@ -128,7 +134,7 @@ impl Gate {
         }
     }
 
-    fn parse(place: &Place, id: &str) -> Option<Self> {
+    fn parse(place: &RunHandle, id: &str) -> Option<Self> {
         let rest = id.strip_prefix(&format!("{}.", place.attempt))?;
         let (environment, before) = match rest.split_once('.') {
             Some((environment, before)) => (environment, Some(before.parse().ok()?)),
@@ -152,7 +158,7 @@ fn form() -> Value {
     })
 }
 
-fn who(pending: &Pending) -> String {
+fn who(pending: &PendingDeployment) -> String {
     let name = |named: &crate::wire::Named| named.login.clone().or_else(|| named.name.clone());
     let names: Vec<String> = pending.reviewers.iter().filter_map(|one| name(&one.reviewer)).collect();
     if names.is_empty() { "somebody who may".to_owned() } else { names.join(" or ") }
@@ -171,7 +177,7 @@ impl Questions for Actions {
         answer: &Answer,
         whom: Option<&OnBehalfOf>,
     ) -> Result<Taken> {
-        let Some(place) = Place::parse(handle) else { return Ok(Taken::TooLate) };
+        let Some(place) = RunHandle::parse(handle) else { return Ok(Taken::TooLate) };
         let Some(gate) = Gate::parse(&place, question) else { return Ok(Taken::TooLate) };
         let environment = gate.environment;
         let (state, comment) = match answer {
@@ -183,14 +189,14 @@ impl Questions for Actions {
             Answer::Cancel => return Ok(Taken::Accepted),
         };
         let path = format!("{}/pending_deployments", place.path());
-        let by = self.hand(whom)?;
+        let by = self.client_for(whom)?;
         // The gate that waits now may be the next one of the environment, which this answer is not for.
         if gate.before.is_some()
             && let Some(review) = gate.review(&self.reviews(Duration::ZERO, &place).await?)
         {
             return Ok(taken(review, state));
         }
-        let seen = self.api.get_anew::<Vec<Pending>>(by, "the pending deployments", &path).await;
+        let seen = self.api.get_anew::<Vec<PendingDeployment>>(by, "the pending deployments", &path).await;
         let pending = match seen {
             Ok((_, pending)) => pending,
             Err(failure) if failure.is(404) => return Ok(Taken::TooLate),
@@ -206,7 +212,7 @@ impl Questions for Actions {
             let comment =
                 if comment.trim().is_empty() { "Reviewed through taskbridge.".to_owned() } else { comment };
             let review = json!({"environment_ids": [environment], "state": state, "comment": comment});
-            self.lists.stir(place.run, Instant::now());
+            self.lists.mark_changed(place.run, Instant::now());
             match self.api.post(by, "review", Repeat::Safe, &path, Some(&review)).await {
                 Ok(_) => {
                     self.reviewed.lock().insert((place.run, environment), Instant::now());
@@ -236,10 +242,10 @@ mod tests {
     use super::*;
 
     fn pending(value: Value) -> Observation {
-        let place = Place::parse(&JobHandle::new("o/r/w.yml/7/2")).unwrap();
+        let place = RunHandle::parse(&JobHandle::new("o/r/w.yml/7/2")).unwrap();
         seen(
             &place,
-            &serde_json::from_value::<Vec<Pending>>(value).unwrap(),
+            &serde_json::from_value::<Vec<PendingDeployment>>(value).unwrap(),
             &[],
             "https://github.com/o/r/actions/runs/7",
             false,
@@ -282,7 +288,7 @@ mod tests {
     use crate::standin::{ENVIRONMENT, Repository, Standin};
 
     async fn asked(backend: &Actions) -> Vec<String> {
-        let place = Place::parse(&JobHandle::new("o/r/w.yml/7/2")).unwrap();
+        let place = RunHandle::parse(&JobHandle::new("o/r/w.yml/7/2")).unwrap();
         let seen = backend.waiting(&place, &Run::default()).await.unwrap();
         seen.questions.into_iter().map(|question| question.id).collect()
     }

@@ -8,13 +8,13 @@ use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Observation, Result, Started};
 use tokio::time::Instant;
 
-use crate::api::{Answer, parsed};
+use crate::api::{ApiResult, parsed};
 use crate::backend::Actions;
+use crate::caller_credentials::AuthenticatedClient;
 use crate::config::Target;
 use crate::failure::{Failure, Repeat};
-use crate::handle::{Place, runs_path};
-use crate::order::Order;
-use crate::persons::Hand;
+use crate::handle::{RunHandle, runs_path};
+use crate::job_request::DispatchRequest;
 use crate::wire::{Dispatched, Run, Runs};
 use crate::workflow::MARKER;
 
@@ -42,7 +42,7 @@ impl Actions {
         let order = self.order(job, &target, repository).await?;
         match self.dispatch(by, &order).await {
             Ok(Some(run)) => {
-                self.lists.stir(run, Instant::now());
+                self.lists.mark_changed(run, Instant::now());
                 Ok(self.started(&order.place(run), None).await)
             }
             // GitHub accepted the dispatch without returning the run id.
@@ -63,12 +63,12 @@ impl Actions {
     }
 
     /// Returns the credential that starts a job. A missing permission of a person is no fault of the backend.
-    pub(crate) fn starter(&self, job: &JobSpec) -> Result<&Hand> {
-        self.hand(job.on_behalf_of.as_ref()).map_err(|error| Error::rejected(error.to_string()))
+    pub(crate) fn starter(&self, job: &JobSpec) -> Result<&AuthenticatedClient> {
+        self.client_for(job.on_behalf_of.as_ref()).map_err(|error| Error::rejected(error.to_string()))
     }
 
     /// Sends the dispatch. Returns the run id if GitHub reports it.
-    async fn dispatch(&self, by: &Hand, order: &Order) -> Answer<Option<u64>> {
+    async fn dispatch(&self, by: &AuthenticatedClient, order: &DispatchRequest) -> ApiResult<Option<u64>> {
         let what = format!("dispatch of {}", order.workflow);
         if !self.keeps_run_details.load(Ordering::Relaxed) {
             match self.api.post(by, &what, Repeat::Unsafe, &order.path(), Some(&order.body(true))).await {
@@ -105,7 +105,7 @@ impl Actions {
         job: &JobSpec,
         target: &Target,
         repository: &str,
-        order: &Order,
+        order: &DispatchRequest,
         failure: Failure,
     ) -> Error {
         let words = failure.error.to_string();
@@ -123,7 +123,7 @@ impl Actions {
     }
 
     /// Searches for the run of a job. It starts none.
-    pub(crate) async fn look_for(&self, job: &JobSpec) -> Result<Option<Started>> {
+    pub(crate) async fn find_job(&self, job: &JobSpec) -> Result<Option<Started>> {
         let target = target(job)?;
         let repository = self.repository_of(&target)?;
         if let Some(template) = &target.attach {
@@ -162,7 +162,7 @@ impl Actions {
                     )));
                 }
                 let (repository, repository_id) = self.now_called(repository);
-                let place = Place {
+                let place = RunHandle {
                     repository,
                     repository_id,
                     workflow: target.workflow.clone(),
@@ -181,7 +181,7 @@ impl Actions {
 
     /// Returns a new or found run with its first observation. If that observation fails, a later poll
     /// replaces it.
-    pub(crate) async fn started(&self, place: &Place, run: Option<Run>) -> Started {
+    pub(crate) async fn started(&self, place: &RunHandle, run: Option<Run>) -> Started {
         let first: Option<Observation> = match run {
             Some(run) => self.judge(place, run, true).await.ok(),
             None => None,

@@ -13,12 +13,12 @@ pub(crate) enum Stage {
     Running(Option<String>),
     /// Waiting for a review or a timer.
     Waiting,
-    Ended(End),
+    Ended(RunConclusion),
 }
 
 /// End of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct End {
+pub(crate) struct RunConclusion {
     /// Conclusion as GitHub names it, such as `timed_out`.
     pub(crate) conclusion: String,
     pub(crate) kind: EndKind,
@@ -34,7 +34,7 @@ pub(crate) enum EndKind {
 impl Stage {
     pub(crate) fn of(run: &Run) -> Self {
         match (run.status.as_deref(), run.conclusion.as_deref()) {
-            (Some("completed"), Some(conclusion)) => Stage::Ended(End::of(conclusion)),
+            (Some("completed"), Some(conclusion)) => Stage::Ended(RunConclusion::of(conclusion)),
             (Some("completed"), None) => {
                 Stage::Running(Some("it has ended, and GitHub does not say how yet".to_owned()))
             }
@@ -54,7 +54,7 @@ impl Stage {
     }
 }
 
-impl End {
+impl RunConclusion {
     fn of(conclusion: &str) -> Self {
         let kind = match conclusion {
             "success" | "neutral" | "skipped" => EndKind::Succeeded,

@@ -91,7 +91,7 @@ pub(crate) struct Artifacts {
 
 /// Environment that a run waits for.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Pending {
+pub(crate) struct PendingDeployment {
     pub(crate) environment: Environment,
     #[serde(default)]
     pub(crate) wait_timer: u64,
@@ -166,12 +166,12 @@ pub(crate) struct Repository {
     pub(crate) private: bool,
     /// Permissions of the token's user.
     #[serde(default)]
-    pub(crate) permissions: Option<May>,
+    pub(crate) permissions: Option<RepositoryPermissions>,
 }
 
 /// Permissions of a user in a repository.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct May {
+pub(crate) struct RepositoryPermissions {
     #[serde(default)]
     pub(crate) push: bool,
 }

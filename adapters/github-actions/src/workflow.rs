@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Error, Result};
 
-use crate::api::{Answer, Api};
+use crate::api::{Api, ApiResult};
 use crate::failure::Failure;
 use crate::wire::{File, Repository};
 
@@ -87,7 +87,7 @@ pub(crate) async fn text(
     repository: &str,
     file: &str,
     git_ref: &str,
-) -> Answer<String> {
+) -> ApiResult<String> {
     let what = what(file, git_ref);
     let (name, at) = (utf8_percent_encode(file, &PLAIN), utf8_percent_encode(git_ref, &PLAIN));
     let path = format!("/repos/{repository}/contents/.github/workflows/{name}?ref={at}");

@@ -36,7 +36,7 @@ impl Logs for Local {
 impl Artifacts for Local {
     async fn read(&self, handle: &JobHandle, name: &str, max_bytes: u64) -> Result<Option<ArtifactData>> {
         let name = name.to_owned();
-        let read = move |dir: &JobDir| Ok(artifacts::read(&dir.told("artifacts"), &name, max_bytes));
+        let read = move |dir: &JobDir| Ok(artifacts::read(&dir.provided_path("artifacts"), &name, max_bytes));
         self.within(handle, read).await?.unwrap_or(Ok(None))
     }
 }

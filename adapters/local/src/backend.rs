@@ -15,8 +15,8 @@ use taskbridge_sdk::{
 
 use crate::config::Config;
 use crate::handle::{self, Machine};
-use crate::job_dir::{JobDir, Life, make_private};
-use crate::order::Order;
+use crate::job_dir::{JobDir, SupervisorState, make_private};
+use crate::job_request::LaunchRequest;
 use crate::wakeups::Listener;
 use crate::{environment, identity, launch, observe, sweep};
 
@@ -111,9 +111,9 @@ impl Backend for Local {
             return Ok(started);
         }
         let dir = self.dir(job.key.as_str());
-        let order = Order::new(job, &self.setup, &dir)?;
+        let order = LaunchRequest::new(job, &self.setup, &dir)?;
         let files = job.files.clone();
-        disk(move || Order::check_sources(&files)).await??;
+        disk(move || LaunchRequest::check_sources(&files)).await??;
         let launched = launch::launch(&self.program, &dir, &order).await;
         self.sweep_if_due();
         // A supervisor that could not reply may still have claimed the job. If it is unclaimed now, it stays
@@ -136,9 +136,9 @@ impl Backend for Local {
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
-        self.within(handle, |dir| match dir.life()? {
-            Life::Supervised { .. } => dir.request_cancel(),
-            Life::Left | Life::Unclaimed => Ok(()),
+        self.within(handle, |dir| match dir.supervisor_state()? {
+            SupervisorState::Supervised { .. } => dir.request_cancel(),
+            SupervisorState::Left | SupervisorState::Unclaimed => Ok(()),
         })
         .await
         .map(drop)
@@ -146,9 +146,9 @@ impl Backend for Local {
 
     /// Deletes the folder of a job whose supervisor has ended. The sweep deletes the others later.
     async fn forget(&self, handle: &JobHandle) -> Result<()> {
-        self.within(handle, |dir| match dir.life()? {
-            Life::Left => fs::remove_dir_all(dir.path()),
-            Life::Supervised { .. } | Life::Unclaimed => Ok(()),
+        self.within(handle, |dir| match dir.supervisor_state()? {
+            SupervisorState::Left => fs::remove_dir_all(dir.path()),
+            SupervisorState::Supervised { .. } | SupervisorState::Unclaimed => Ok(()),
         })
         .await
         .map(drop)

@@ -40,7 +40,7 @@ impl Checkup for Local {
 type Wrong = (String, &'static str);
 
 /// Required locations of a target's program and working directory.
-struct Places {
+struct TargetPaths {
     /// The program as written in the target, and its possible paths.
     program: (String, Vec<PathBuf>),
     folder: Option<PathBuf>,
@@ -48,7 +48,7 @@ struct Places {
 
 impl Local {
     /// Returns the locations of a target. Omits those that depend on the arguments of a call.
-    fn places(&self, ToolTarget { target, .. }: &ToolTarget) -> Result<Places, Wrong> {
+    fn places(&self, ToolTarget { target, .. }: &ToolTarget) -> Result<TargetPaths, Wrong> {
         let target: Target = serde_json::from_value(target.clone())
             .map_err(|error| (error.to_string(), "`taskbridge check` says what its target must hold"))?;
         let setup = &self.setup;
@@ -65,14 +65,14 @@ impl Local {
         };
         let folder = target.working_dir.map(PathBuf::from).or_else(|| setup.config.working_dir.clone());
         let folder = folder.filter(|folder| !is_template(&folder.to_string_lossy()));
-        Ok(Places {
+        Ok(TargetPaths {
             program: (program, candidates),
             folder: folder.map(|folder| setup.config_dir.join(folder)),
         })
     }
 }
 
-impl Places {
+impl TargetPaths {
     fn look(self) -> Result<String, Wrong> {
         let (program, candidates) = self.program;
         if let Some(folder) = self.folder.filter(|folder| !folder.is_dir()) {

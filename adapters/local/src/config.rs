@@ -1,5 +1,6 @@
 //! Config of this backend and its tools. It only defines the types: [`crate::check`] checks them, and
-//! [`crate::order`] turns them into something to run. The comments below become the config's JSON Schema.
+//! [`crate::job_request`] turns them into something to run. The comments below become the config's JSON
+//! Schema.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;

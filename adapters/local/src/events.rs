@@ -18,7 +18,7 @@ const MOST_NOTES: usize = 32;
 
 /// The last progress, the last message, and the newest notes of a job.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct JobEvents {
     pub(crate) progress: Option<Progress>,
     pub(crate) message: Option<String>,
     /// Oldest first. The number of a note is the byte offset of its line in the file.
@@ -26,7 +26,7 @@ pub(crate) struct Said {
 }
 
 /// Reads the end of the file. A missing or invalid file gives the same result as an empty one.
-pub(crate) fn read(path: &Path) -> Said {
+pub(crate) fn read(path: &Path) -> JobEvents {
     window(path).map(|(from, bytes)| parse(from, &bytes)).unwrap_or_default()
 }
 
@@ -42,8 +42,8 @@ fn window(path: &Path) -> io::Result<(u64, Vec<u8>)> {
 
 /// Parses complete lines only. The last line may still be incomplete, and the first line of a window may be
 /// cut.
-fn parse(from: u64, bytes: &[u8]) -> Said {
-    let mut said = Said::default();
+fn parse(from: u64, bytes: &[u8]) -> JobEvents {
+    let mut said = JobEvents::default();
     let mut ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).rev();
     let mut end = ends.next();
     while let Some(line_end) = end {
@@ -109,18 +109,18 @@ fn progress(text: &str) -> Option<Progress> {
 mod tests {
     use super::*;
 
-    fn said(done: f64, total: Option<f64>, message: &str) -> Said {
+    fn said(done: f64, total: Option<f64>, message: &str) -> JobEvents {
         let message = (!message.is_empty()).then(|| message.to_owned());
-        Said { progress: Some(Progress { done, total }), message, notes: Vec::new() }
+        JobEvents { progress: Some(Progress { done, total }), message, notes: Vec::new() }
     }
 
-    fn parse(text: &str) -> Said {
+    fn parse(text: &str) -> JobEvents {
         super::parse(0, text.as_bytes())
     }
 
     #[test]
     fn last_event_of_kind_wins() {
-        assert_eq!(parse(""), Said::default());
+        assert_eq!(parse(""), JobEvents::default());
         assert_eq!(parse("progress 1/9 one\nprogress 2/9\n"), said(2.0, Some(9.0), "one"));
         assert_eq!(parse("progress 0.5 half\nmessage now this\n"), said(0.5, None, "now this"));
         assert_eq!(
@@ -172,7 +172,7 @@ mod tests {
     fn long_event_file_read_from_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("events");
-        assert_eq!(read(&path), Said::default());
+        assert_eq!(read(&path), JobEvents::default());
         let lines: String = (0..9999).map(|n| format!("progress {n}/9999 step {n}\n")).collect();
         std::fs::write(&path, lines).unwrap();
         assert_eq!(read(&path), said(9998.0, Some(9999.0), "step 9998"));

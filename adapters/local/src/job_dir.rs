@@ -44,7 +44,7 @@ pub(crate) struct Claim {
 
 /// State of a job's supervisor.
 #[derive(Debug)]
-pub(crate) enum Life {
+pub(crate) enum SupervisorState {
     /// No supervisor has claimed the job. One may be starting.
     Unclaimed,
     /// Its supervisor is alive, and claimed the job at this time.
@@ -68,7 +68,7 @@ impl JobDir {
     }
 
     /// Returns the path or value that the job receives under one of [`NAMES`].
-    pub(crate) fn told(&self, name: &str) -> PathBuf {
+    pub(crate) fn provided_path(&self, name: &str) -> PathBuf {
         match name {
             "job" => PathBuf::from(self.key()),
             "content" | "output" => self.0.join(format!("{name}.json")),
@@ -93,9 +93,13 @@ impl JobDir {
 
     /// Creates the folders. Creating them again is harmless.
     pub(crate) fn create(&self) -> io::Result<()> {
-        for folder in
-            [self.0.clone(), self.told("artifacts"), self.told("questions"), self.work(), self.log()]
-        {
+        for folder in [
+            self.0.clone(),
+            self.provided_path("artifacts"),
+            self.provided_path("questions"),
+            self.work(),
+            self.log(),
+        ] {
             match private().create(&folder) {
                 Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
                 _ => {}
@@ -113,18 +117,18 @@ impl JobDir {
         draft.publish_first()
     }
 
-    pub(crate) fn life(&self) -> io::Result<Life> {
+    pub(crate) fn supervisor_state(&self) -> io::Result<SupervisorState> {
         let file = match open_regular(&self.0.join("claim.json")) {
             Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Life::Unclaimed),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(SupervisorState::Unclaimed),
             // The job replaced the claim, so no process has its lock.
-            Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(Life::Left),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => return Ok(SupervisorState::Left),
             Err(e) => return Err(e),
         };
         // A shared lock, so that two concurrent readers do not take each other for the supervisor.
         match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(Life::Left),
-            Err(Errno::WOULDBLOCK) => Ok(Life::Supervised { since: file.metadata()?.modified()? }),
+            Ok(()) => Ok(SupervisorState::Left),
+            Err(Errno::WOULDBLOCK) => Ok(SupervisorState::Supervised { since: file.metadata()?.modified()? }),
             Err(e) => Err(e.into()),
         }
     }

@@ -11,12 +11,12 @@ use tokio::process::{Child, Command};
 
 use crate::Local;
 use crate::job_dir::JobDir;
-use crate::order::Order;
+use crate::job_request::LaunchRequest;
 use crate::supervisor::TAKEN;
 
 /// Starts a supervisor and returns when the job is claimed, by it or by another. After an error this
 /// supervisor has not claimed the job, unless it died in between. The folder shows which.
-pub(crate) async fn launch(program: &Path, dir: &JobDir, order: &Order) -> Result<()> {
+pub(crate) async fn launch(program: &Path, dir: &JobDir, order: &LaunchRequest) -> Result<()> {
     let spawned = Command::new(program)
         .arg("adapter-helper")
         .arg(Local::KIND)

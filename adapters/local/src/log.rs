@@ -111,14 +111,14 @@ pub(crate) fn printed(folder: &Path) -> io::Result<u64> {
 
 /// The part of one stream that is kept.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct RetainedLog {
     pub(crate) start: Vec<u8>,
     /// Number of bytes that are missing between the start and the end.
     pub(crate) dropped: u64,
     pub(crate) end: Vec<u8>,
 }
 
-impl Kept {
+impl RetainedLog {
     /// Reads a stream with the limit `max`, even while it is being written. Jobs can create files there: it
     /// never reads more than a [`Writer`] keeps, and counts longer content as dropped.
     pub(crate) fn read(folder: &Path, stream: Stream, max: u64) -> io::Result<Self> {
@@ -213,13 +213,13 @@ fn into_utf8(bytes: Vec<u8>) -> String {
 mod tests {
     use super::*;
 
-    fn write(max: u64, pieces: &[&str]) -> (tempfile::TempDir, Kept) {
+    fn write(max: u64, pieces: &[&str]) -> (tempfile::TempDir, RetainedLog) {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = Writer::new(dir.path(), Stream::Out, max);
         for piece in pieces {
             writer.append(piece.as_bytes());
         }
-        let kept = Kept::read(dir.path(), Stream::Out, max).unwrap();
+        let kept = RetainedLog::read(dir.path(), Stream::Out, max).unwrap();
         (dir, kept)
     }
 
@@ -256,6 +256,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         Writer::new(dir.path(), Stream::Out, 30).append(b"out");
         Writer::new(dir.path(), Stream::Err, 30).append(b"err");
-        assert_eq!(Kept::read(dir.path(), Stream::Err, 30).unwrap().into_text(), "err");
+        assert_eq!(RetainedLog::read(dir.path(), Stream::Err, 30).unwrap().into_text(), "err");
     }
 }

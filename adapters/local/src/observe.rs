@@ -7,14 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use taskbridge_sdk::{Error, JobState, LogRequest, LogText, Observation, Result, Timestamp};
 
 use crate::handle::Machine;
-use crate::job_dir::{JobDir, Life};
-use crate::log::{Kept, Stream, printed};
+use crate::job_dir::{JobDir, SupervisorState};
+use crate::log::{RetainedLog, Stream, printed};
 use crate::{events, orphans, questions};
 
 /// Polls a job that was started on `machine`, from the machine `here`.
 pub(crate) fn observe(dir: &JobDir, machine: &Machine, here: &Machine) -> Result<Observation> {
     // The lock is checked first: once it is free, no process writes a final record.
-    let life = dir.life().map_err(|e| unreadable(dir, e))?;
+    let life = dir.supervisor_state().map_err(|e| unreadable(dir, e))?;
     let false_end = match dir.read_end() {
         Ok(Some((end, written))) => return Ok(Observation { since: Some(timestamp(written)), ..end }),
         Ok(None) => None,
@@ -25,11 +25,11 @@ pub(crate) fn observe(dir: &JobDir, machine: &Machine, here: &Machine) -> Result
         Err(e) => return Err(unreadable(dir, e)),
     };
     match life {
-        Life::Supervised { since } => {
+        SupervisorState::Supervised { since } => {
             let seen = running(dir, since).map_err(|e| unreadable(dir, e))?;
             Ok(Observation { message: false_end.or(seen.message), ..seen })
         }
-        Life::Left | Life::Unclaimed => {
+        SupervisorState::Left | SupervisorState::Unclaimed => {
             let seen = gone(dir, machine, here, &life)?;
             let message = false_end.into_iter().chain(seen.message).collect::<Vec<_>>().join("; ");
             Ok(Observation { message: Some(message), ..seen })
@@ -38,7 +38,7 @@ pub(crate) fn observe(dir: &JobDir, machine: &Machine, here: &Machine) -> Result
 }
 
 fn running(dir: &JobDir, since: SystemTime) -> io::Result<Observation> {
-    let said = events::read(&dir.told("events"));
+    let said = events::read(&dir.provided_path("events"));
     let open = questions::open(dir)?;
     Ok(Observation {
         progress: said.progress,
@@ -52,7 +52,7 @@ fn running(dir: &JobDir, since: SystemTime) -> io::Result<Observation> {
 }
 
 /// Returns the observation of a job without a supervisor and without a final record.
-fn gone(dir: &JobDir, machine: &Machine, here: &Machine, life: &Life) -> Result<Observation> {
+fn gone(dir: &JobDir, machine: &Machine, here: &Machine, life: &SupervisorState) -> Result<Observation> {
     if machine.host != here.host && machine.boot != here.boot {
         return Err(Error::config(format!(
             "the job runs on the machine `{}`, and only a server there can look at it; this is `{}`",
@@ -63,7 +63,7 @@ fn gone(dir: &JobDir, machine: &Machine, here: &Machine, life: &Life) -> Result<
     orphans::kill(dir.key());
     let why = match life {
         _ if machine.boot != here.boot => "the machine was restarted while the job ran",
-        Life::Left => {
+        SupervisorState::Left => {
             "the job's supervisor was killed, so nobody knows how it ended; what was left of it was killed"
         }
         _ => "the job's files are gone",
@@ -77,7 +77,10 @@ pub(crate) fn tail(dir: &JobDir, request: &LogRequest, kept: u64) -> io::Result<
     if !dir.path().exists() {
         return Ok(LogText::default());
     }
-    let streams = [Kept::read(&dir.log(), Stream::Out, kept)?, Kept::read(&dir.log(), Stream::Err, kept)?];
+    let streams = [
+        RetainedLog::read(&dir.log(), Stream::Out, kept)?,
+        RetainedLog::read(&dir.log(), Stream::Err, kept)?,
+    ];
     let mut cut = streams.iter().any(|kept| kept.dropped > 0);
     let [out, err] = streams.map(|kept| select(kept.into_text(), request.search.as_deref()));
     let text = match (out.is_empty(), err.is_empty()) {

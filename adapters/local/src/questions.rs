@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use taskbridge_sdk::{Answer, Ask, Question, Taken};
 
 use crate::files::{self, Draft, read_json};
-use crate::job_dir::{JobDir, Life};
+use crate::job_dir::{JobDir, SupervisorState};
 
 /// Maximum size of a question or answer, and of all open questions of a job together, in bytes. A parsed
 /// question takes more memory than its file, and each poll reads all of them.
@@ -34,7 +34,7 @@ const MOST_FILES: usize = 10_000;
 /// fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct QuestionFile {
     message: String,
     schema: Option<Map<String, Value>>,
     url: Option<String>,
@@ -50,7 +50,7 @@ pub(crate) const LIST_LAG: Duration = Duration::MAX;
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-impl Asked {
+impl QuestionFile {
     fn question(self, id: String) -> Result<Question, &'static str> {
         let ask = match (self.schema, self.url, self.sampling, self.roots) {
             (None, None, None, None) => Ask::Form(json!({"type": "object", "properties": {}})),
@@ -66,15 +66,15 @@ impl Asked {
 
 /// Open questions of a job, oldest first, and a message about a question that cannot be asked.
 #[derive(Default)]
-pub(crate) struct Open {
+pub(crate) struct OpenQuestions {
     pub(crate) questions: Vec<Question>,
     pub(crate) complaint: Option<String>,
 }
 
 /// Returns the questions without an answer. A job can write any number and size of them: only the oldest are
 /// read, up to the limits.
-pub(crate) fn open(dir: &JobDir) -> io::Result<Open> {
-    let mut open = Open::default();
+pub(crate) fn open(dir: &JobDir) -> io::Result<OpenQuestions> {
+    let mut open = OpenQuestions::default();
     let (mut asked, mut left) = (0, LARGEST);
     for file in written(dir, &mut open.complaint)? {
         let is_answered = fs::symlink_metadata(answer_path(dir, &file.name)).is_ok();
@@ -115,7 +115,7 @@ struct Written {
 
 /// Returns the files whose names are those of questions, oldest first.
 fn written(dir: &JobDir, complaint: &mut Option<String>) -> io::Result<Vec<Written>> {
-    let entries = match fs::read_dir(dir.told("questions")) {
+    let entries = match fs::read_dir(dir.provided_path("questions")) {
         Ok(entries) => entries,
         // The job owns the folder. If it removes it, it has no questions.
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -155,7 +155,8 @@ fn read(dir: &JobDir, file: &Written, left: u64) -> io::Result<Option<(Question,
     }
     let most = if file.length > LARGEST { LARGEST } else { left };
     let Some(content) = files::read(&question_path(dir, &file.name), most)? else { return Ok(None) };
-    let asked: Asked = taskbridge_sdk::from_json(&content.bytes).map_err(|e| invalid(e.to_string()))?;
+    let asked: QuestionFile =
+        taskbridge_sdk::from_json(&content.bytes).map_err(|e| invalid(e.to_string()))?;
     let question = asked.question(id(&file.name, content.modified)).map_err(|why| invalid(why.to_owned()))?;
     Ok(Some((question, content.bytes.len() as u64)))
 }
@@ -198,7 +199,8 @@ pub(crate) fn answer(dir: &JobDir, id: &str, answer: &Answer) -> io::Result<Take
     if let Some(earlier) = earlier()? {
         return Ok(same(&earlier));
     }
-    let listens = matches!(dir.life()?, Life::Supervised { .. }) && dir.ended()?.is_none();
+    let listens =
+        matches!(dir.supervisor_state()?, SupervisorState::Supervised { .. }) && dir.ended()?.is_none();
     if !listens || !is_asked {
         return Ok(Taken::TooLate);
     }
@@ -223,9 +225,9 @@ fn is_name(text: &str) -> bool {
 }
 
 fn question_path(dir: &JobDir, name: &str) -> PathBuf {
-    dir.told("questions").join(format!("{name}.json"))
+    dir.provided_path("questions").join(format!("{name}.json"))
 }
 
 fn answer_path(dir: &JobDir, name: &str) -> PathBuf {
-    dir.told("questions").join(format!("{name}.answer.json"))
+    dir.provided_path("questions").join(format!("{name}.answer.json"))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::files::Draft;
-use crate::job_dir::{JobDir, Life};
+use crate::job_dir::{JobDir, SupervisorState};
 
 /// Removes every folder whose job ended at least `keep` ago.
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
@@ -32,9 +32,9 @@ pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
 /// Returns when the last activity in a job's folder ended; `None` if the job may still run.
 fn ended(dir: &JobDir) -> io::Result<Option<SystemTime>> {
     let touched = |path: &Path| fs::metadata(path)?.modified();
-    Ok(match dir.life()? {
-        Life::Supervised { .. } => None,
-        Life::Left | Life::Unclaimed => Some(match dir.ended()? {
+    Ok(match dir.supervisor_state()? {
+        SupervisorState::Supervised { .. } => None,
+        SupervisorState::Left | SupervisorState::Unclaimed => Some(match dir.ended()? {
             Some(ended) => ended,
             None => touched(dir.path())?,
         }),

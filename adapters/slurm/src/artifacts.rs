@@ -82,13 +82,13 @@ fn may_be_of(plan: &Plan, metadata: &Metadata) -> bool {
 }
 
 fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut Found) {
-    disk::at(folder);
+    disk::enter_path(folder);
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) => return found.lacks(folder, depth, e),
     };
     for entry in entries {
-        disk::at(folder);
+        disk::enter_path(folder);
         found.seen += 1;
         if found.seen > MOST_SEEN {
             found.more = true;
@@ -124,7 +124,7 @@ fn collect(plan: &Plan, folder: &Path, prefix: &str, depth: usize, found: &mut F
 /// Opens a regular file below the folder in which a job's script ran. Returns `None` if there is no such
 /// file.
 pub(crate) fn open_within(plan: &Plan, name: &str) -> io::Result<Option<File>> {
-    disk::at(&plan.root);
+    disk::enter_path(&plan.root);
     let Some(file) = open_below(&plan.root, name)? else { return Ok(None) };
     Ok(may_be_of(plan, &file.metadata()?).then_some(file))
 }

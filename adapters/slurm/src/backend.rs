@@ -24,15 +24,15 @@ use crate::driver::{Cluster, Driver, JobId};
 use crate::environment::VariableName;
 use crate::feasible::{self, Tests};
 use crate::folder::Folder;
-use crate::handle::Place;
-use crate::held::Booted;
+use crate::handle::SlurmHandle;
+use crate::job_cache::JobCache;
+use crate::job_request;
 use crate::jobs_folder;
-use crate::known::Known;
-use crate::order;
 use crate::plan::Plan;
+use crate::queue_cache::QueueCache;
+use crate::release::Booted;
 use crate::sweep;
 use crate::unix::UnixUser;
-use crate::watch::Watch;
 
 /// Interval between two removals of old folders.
 const SWEEP_EVERY: Duration = Duration::from_hours(1);
@@ -69,8 +69,8 @@ pub(crate) struct Slurm {
     keep: Duration,
     last_sweep: Mutex<Option<Instant>>,
     pub(crate) discover: Option<Discover>,
-    pub(crate) watch: Watch,
-    pub(crate) known: Known,
+    pub(crate) watch: QueueCache,
+    pub(crate) known: JobCache,
     pub(crate) booted: tokio::sync::Mutex<Option<Booted>>,
     plans: Mutex<HashMap<String, Arc<Plan>>>,
     pub(crate) tests: Tests,
@@ -120,8 +120,8 @@ impl Slurm {
             keep: config.keep,
             last_sweep: Mutex::new(None),
             discover: config.discover.clone(),
-            watch: Watch::new(config.look_every, config.position_every),
-            known: Known::default(),
+            watch: QueueCache::new(config.look_every, config.position_every),
+            known: JobCache::default(),
             booted: tokio::sync::Mutex::default(),
             plans: Mutex::default(),
             tests: Tests::default(),
@@ -167,8 +167,8 @@ impl Slurm {
             keep: Duration::MAX,
             last_sweep: Mutex::new(None),
             discover: None,
-            watch: Watch::new(Duration::ZERO, Duration::ZERO),
-            known: Known::default(),
+            watch: QueueCache::new(Duration::ZERO, Duration::ZERO),
+            known: JobCache::default(),
             booted: tokio::sync::Mutex::default(),
             plans: Mutex::default(),
             tests: Tests::default(),
@@ -223,15 +223,15 @@ impl Slurm {
     }
 
     /// Returns the place of a job of this backend.
-    pub(crate) fn place(&self, cluster: &str, job: JobId, key: &str) -> Place {
+    pub(crate) fn place(&self, cluster: &str, job: JobId, key: &str) -> SlurmHandle {
         let user = self.setup.user.as_ref().map(|user| user.name.clone());
-        Place { cluster: cluster.to_owned(), job, key: key.to_owned(), user }
+        SlurmHandle { cluster: cluster.to_owned(), job, key: key.to_owned(), user }
     }
 
     /// Parses a handle. Returns `None` for a handle that is not ours, and an error for a job of another user.
-    pub(crate) fn parse(&self, handle: &JobHandle) -> Result<Option<Place>> {
+    pub(crate) fn parse(&self, handle: &JobHandle) -> Result<Option<SlurmHandle>> {
         let own = self.setup.user.as_ref().map(|user| user.name.as_str());
-        match Place::parse(handle) {
+        match SlurmHandle::parse(handle) {
             Some(place) if place.user.as_deref() != own => Err(not_named(place.user.as_deref())),
             place => Ok(place),
         }
@@ -262,7 +262,7 @@ pub(crate) fn not_named(user: Option<&str>) -> Error {
 
 /// Returns true unless the job attaches to an existing job or sends a signal to one.
 fn submits(job: &JobSpec) -> bool {
-    order::target(job).is_ok_and(|target| target.attach.is_none() && target.signal.is_none())
+    job_request::target(job).is_ok_and(|target| target.attach.is_none() && target.signal.is_none())
 }
 
 /// Adds to an error what an administrator can do if the outcome of an earlier attempt stays unknown.
@@ -289,11 +289,11 @@ impl Backend for Slurm {
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
-        self.look_for(job).await
+        self.find_job(job).await
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        let seen = self.look(&Subject::watched(std::slice::from_ref(handle))).await;
+        let seen = self.poll_jobs(&Subject::watched(std::slice::from_ref(handle))).await;
         seen.into_iter().next().expect("one handle has one answer")
     }
 
@@ -306,11 +306,11 @@ impl Backend for Slurm {
 
     /// Returns the group. One squeue call returns all jobs of a user on a cluster.
     fn group(&self, handle: &JobHandle) -> GroupKey {
-        Place::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
+        SlurmHandle::parse(handle).map_or_else(|| GroupKey::new(""), |place| place.group())
     }
 
     async fn observe_all(&self, _: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        self.look(jobs).await
+        self.poll_jobs(jobs).await
     }
 
     fn questions(&self) -> Option<&dyn Questions> {

@@ -15,7 +15,7 @@ use taskbridge_sdk::{
 use crate::backend::{Slurm, limit, not_named};
 use crate::config::{Config, Person};
 use crate::disk::Disks;
-use crate::handle::Place;
+use crate::handle::SlurmHandle;
 use crate::unix::UnixUser;
 
 /// A cluster with one backend per Unix user.
@@ -89,7 +89,7 @@ impl Callers {
 
     fn of_job(&self, handle: &JobHandle) -> Result<&Slurm> {
         // An invalid handle goes to our own backend. All backends report it alike.
-        self.of_user(Place::parse(handle).and_then(|place| place.user).as_deref())
+        self.of_user(SlurmHandle::parse(handle).and_then(|place| place.user).as_deref())
     }
 }
 

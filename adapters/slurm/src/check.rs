@@ -8,7 +8,7 @@ use crate::handle::is_user;
 use crate::pattern::wrong_path;
 use crate::settings::Kind;
 use crate::wrapper::PASSED_ON;
-use crate::{directives, live};
+use crate::{active_job, directives};
 
 /// Returns all problems of a target, for a tool with these parameters.
 pub(crate) fn check(config: &Config, target: &Target, parameters: &[&str]) -> Vec<Problem> {
@@ -201,7 +201,7 @@ fn each_template(target: &Target) -> impl Iterator<Item = (String, &str, bool)> 
     });
     let others = [
         ("working_dir", target.working_dir.as_deref()),
-        (live::APPROVAL, target.approval.as_deref()),
+        (active_job::APPROVAL, target.approval.as_deref()),
         ("attach", target.attach.as_deref()),
         ("after.job", target.after.as_ref().map(|after| after.job.as_str())),
         ("signal.job", target.signal.as_ref().map(|signal| signal.job.as_str())),

@@ -13,7 +13,7 @@ use crate::backend::Slurm;
 use crate::config::{Resources, Setting, Target};
 use crate::driver::site::{Partition, Rights};
 use crate::driver::{Options, Submission};
-use crate::order::read_script;
+use crate::job_request::read_script;
 use crate::{directives, disk};
 
 #[async_trait]
@@ -27,7 +27,7 @@ impl Checkup for Slurm {
 type Wrong = (String, String);
 
 /// The rights of a user. `None` is our own user.
-type Whose<'a> = (Option<&'a str>, Rights);
+type UserRights<'a> = (Option<&'a str>, Rights);
 
 impl Slurm {
     /// Checks everything. Checks the tools as each of these users, or as our own user.
@@ -61,7 +61,7 @@ impl Slurm {
         found
     }
 
-    async fn rights_of<'a>(&self, users: &[&'a str], found: &mut Vec<Finding>) -> Vec<Whose<'a>> {
+    async fn rights_of<'a>(&self, users: &[&'a str], found: &mut Vec<Finding>) -> Vec<UserRights<'a>> {
         let mut whose = Vec::with_capacity(users.len());
         for user in users {
             match self.driver.rights(Some(user)).await {
@@ -79,7 +79,7 @@ impl Slurm {
     async fn folder_for_jobs(&self) -> Finding {
         let jobs = self.jobs.clone();
         let look = move || {
-            disk::at(&jobs);
+            disk::enter_path(&jobs);
             access(&jobs, Access::WRITE_OK | Access::EXEC_OK)
         };
         let looked = self.disks.jobs.run(look).await;
@@ -139,7 +139,7 @@ impl Slurm {
         &self,
         tool: &ToolTarget,
         partitions: Option<&[Partition]>,
-        whose: &[Whose<'_>],
+        whose: &[UserRights<'_>],
     ) -> Finding {
         let what = format!("tool `{}`", tool.tool);
         let target = match Target::deserialize(&tool.target) {
@@ -158,7 +158,7 @@ impl Slurm {
         let path = self.setup.config_dir.join(script);
         let shown = path.display().to_string();
         let read = move || {
-            disk::at(&path);
+            disk::enter_path(&path);
             read_script(&path)
         };
         let read = self.disks.sources.run(read).await;
@@ -183,7 +183,7 @@ impl Slurm {
                 );
             }
         };
-        let of_user = |(user, rights): &Whose<'_>| {
+        let of_user = |(user, rights): &UserRights<'_>| {
             let (says, fix) = may_use(&target.resources, &options, rights).err()?;
             Some((user.map_or_else(|| says.clone(), |user| format!("as the user {user}: {says}")), fix))
         };

@@ -1,5 +1,5 @@
 //! Config of this backend and its tools. Defines only the format: [`crate::check`] validates it and
-//! [`crate::order`] turns it into a submission. The doc comments below become the config's JSON Schema.
+//! [`crate::job_request`] turns it into a submission. The doc comments below become the config's JSON Schema.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -115,7 +115,7 @@ fn scripts(folder: &Path) -> Result<Vec<Script>> {
         Error::unavailable(format!("{} cannot be read: {e}", path.display()))
     };
     let mut found = Vec::new();
-    disk::at(folder);
+    disk::enter_path(folder);
     for entry in fs::read_dir(folder).map_err(|e| fault(folder, e))? {
         let entry = entry.map_err(|e| fault(folder, e))?;
         let path = entry.path();
@@ -147,7 +147,7 @@ fn scripts(folder: &Path) -> Result<Vec<Script>> {
 
 /// The declarations of a script's `#TASKBRIDGE` lines.
 #[derive(Default)]
-struct Said {
+struct ScriptHeader {
     title: Option<String>,
     description: Option<String>,
     parameters: Vec<Parameter>,
@@ -164,8 +164,8 @@ struct Parameter {
 }
 
 /// Parses the `#TASKBRIDGE` lines of a script, up to its first command.
-fn said(text: &str) -> Result<Said, String> {
-    let mut said = Said::default();
+fn said(text: &str) -> Result<ScriptHeader, String> {
+    let mut said = ScriptHeader::default();
     for line in text.lines().take_while(|line| line.trim().is_empty() || line.starts_with('#')) {
         let Some(line) = line.strip_prefix("#TASKBRIDGE ").map(str::trim) else { continue };
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

@@ -46,34 +46,34 @@ struct Shared {
     /// The time within which a piece of work must make progress.
     limit: Duration,
     room: Arc<Semaphore>,
-    under_way: Mutex<Vec<Arc<Piece>>>,
+    under_way: Mutex<Vec<Arc<DiskWork>>>,
     /// The last time that work exceeded the limit.
     hung: Mutex<Option<Instant>>,
 }
 
 /// A piece of work on its thread.
-struct Piece {
-    at: Mutex<At>,
+struct DiskWork {
+    at: Mutex<WorkProgress>,
     given_up: AtomicBool,
 }
 
 /// The path that the work currently uses, and the time of its last progress.
-struct At {
+struct WorkProgress {
     path: PathBuf,
     since: Instant,
 }
 
 thread_local! {
     /// The piece of work that this thread runs.
-    static OURS: RefCell<Option<Arc<Piece>>> = const { RefCell::new(None) };
+    static OURS: RefCell<Option<Arc<DiskWork>>> = const { RefCell::new(None) };
 }
 
 /// Records the path that the work uses from now on. Work that moves from one path to the next does not count
 /// as hanging, however long it takes.
-pub(crate) fn at(path: &Path) {
+pub(crate) fn enter_path(path: &Path) {
     OURS.with_borrow(|ours| {
         if let Some(piece) = ours {
-            *piece.at.lock() = At { path: path.to_owned(), since: Instant::now() };
+            *piece.at.lock() = WorkProgress { path: path.to_owned(), since: Instant::now() };
         }
     });
     #[cfg(test)]
@@ -81,7 +81,7 @@ pub(crate) fn at(path: &Path) {
 }
 
 /// Records progress on the same path.
-pub(crate) fn goes_on() {
+pub(crate) fn report_progress() {
     OURS.with_borrow(|ours| {
         if let Some(piece) = ours {
             piece.at.lock().since = Instant::now();
@@ -95,7 +95,7 @@ pub(crate) fn is_given_up() -> bool {
 }
 
 /// Fails if the work was abandoned.
-pub(crate) fn still_wanted() -> io::Result<()> {
+pub(crate) fn check_not_abandoned() -> io::Result<()> {
     match is_given_up() {
         true => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long, and was given up")),
         false => Ok(()),
@@ -108,7 +108,7 @@ pub(crate) struct Steps<R>(pub(crate) R);
 impl<R: Read> Read for Steps<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.0.read(into)?;
-        goes_on();
+        report_progress();
         #[cfg(test)]
         OURS.with_borrow(|ours| ours.as_ref().map(|piece| piece.at.lock().path.clone()))
             .inspect(|path| crate::hanging::wait(path));
@@ -185,7 +185,7 @@ impl Disk {
     /// Returns an error if all pieces of work that may run at once hang.
     fn all_hang(&self) -> Option<Error> {
         let under_way = self.0.under_way.lock();
-        let hanging = |piece: &&Arc<Piece>| piece.at.lock().since.elapsed() >= self.0.limit;
+        let hanging = |piece: &&Arc<DiskWork>| piece.at.lock().since.elapsed() >= self.0.limit;
         if under_way.iter().filter(hanging).count() < AT_ONCE {
             return None;
         }
@@ -216,11 +216,11 @@ impl Disk {
         &self,
         room: OwnedSemaphorePermit,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> (Arc<Piece>, JoinHandle<T>) {
-        let at = At { path: PathBuf::new(), since: Instant::now() };
-        let piece = Arc::new(Piece { at: Mutex::new(at), given_up: AtomicBool::new(false) });
+    ) -> (Arc<DiskWork>, JoinHandle<T>) {
+        let at = WorkProgress { path: PathBuf::new(), since: Instant::now() };
+        let piece = Arc::new(DiskWork { at: Mutex::new(at), given_up: AtomicBool::new(false) });
         self.0.under_way.lock().push(Arc::clone(&piece));
-        let place = Place { disk: self.clone(), piece: Arc::clone(&piece), _room: room };
+        let place = WorkGuard { disk: self.clone(), piece: Arc::clone(&piece), _room: room };
         let done = tokio::task::spawn_blocking(move || {
             OURS.set(Some(Arc::clone(&place.piece)));
             let done = work();
@@ -232,13 +232,13 @@ impl Disk {
 }
 
 /// The registration of a piece of work. It lasts until the thread is free again, however the work ends.
-struct Place {
+struct WorkGuard {
     disk: Disk,
-    piece: Arc<Piece>,
+    piece: Arc<DiskWork>,
     _room: OwnedSemaphorePermit,
 }
 
-impl Drop for Place {
+impl Drop for WorkGuard {
     fn drop(&mut self) {
         OURS.set(None);
         self.disk.0.under_way.lock().retain(|piece| !Arc::ptr_eq(piece, &self.piece));
@@ -249,7 +249,7 @@ impl Drop for Place {
     }
 }
 
-impl At {
+impl WorkProgress {
     fn hangs(&self) -> Error {
         let waited = self.since.elapsed().as_secs();
         let path = self.path.display();
@@ -338,7 +338,7 @@ mod tests {
         async fn read(&self, disk: &Disk) -> Result<()> {
             let path = self.path();
             disk.run(move || {
-                at(&path);
+                enter_path(&path);
                 drop(std::fs::File::open(path));
             })
             .await
@@ -401,7 +401,7 @@ mod tests {
             let began = std::time::Instant::now();
             while began.elapsed() < LIMIT * 3 {
                 std::thread::sleep(LIMIT / 20);
-                at(Path::new("next"));
+                enter_path(Path::new("next"));
             }
             began.elapsed()
         });
@@ -425,8 +425,8 @@ mod tests {
         let hangs = crate::hanging::below(&path);
         let given_up = disks.jobs.run(move || {
             let before = is_given_up();
-            at(&path);
-            told.send((before, is_given_up(), still_wanted().is_err())).unwrap();
+            enter_path(&path);
+            told.send((before, is_given_up(), check_not_abandoned().is_err())).unwrap();
         });
         given_up.await.unwrap_err();
         drop(hangs);

@@ -30,7 +30,7 @@ pub(crate) trait Driver: Send + Sync {
     async fn cluster(&self) -> Result<Cluster>;
 
     /// Returns whether [`Cluster::booted`] can be known at all.
-    fn tells_when_it_began(&self) -> bool {
+    fn reports_start_time(&self) -> bool {
         true
     }
 
@@ -56,7 +56,7 @@ pub(crate) trait Driver: Send + Sync {
     async fn job(&self, job: JobId) -> Result<Vec<Row>>;
 
     /// Returns the pending jobs of all users, as far as we may see them.
-    async fn waiting(&self) -> Result<Vec<Waiting>>;
+    async fn waiting(&self) -> Result<Vec<PendingJob>>;
 
     /// Returns the approximate number of jobs per accounting query. A system accepts no argument above 128
     /// KB, and each query has its own timeout.
@@ -65,7 +65,7 @@ pub(crate) trait Driver: Send + Sync {
     }
 
     /// Returns the accounting records of these jobs. Unknown jobs are missing.
-    async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>>;
+    async fn accounting_records(&self, jobs: &[JobId]) -> Result<Vec<Record>>;
 
     /// Cancels a job, with all tasks of an array, if it still has this name. An ended or unknown job is
     /// success.
@@ -186,7 +186,7 @@ pub(crate) struct Exit {
 
 /// A pending job.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingJob {
     pub(crate) job: JobId,
     pub(crate) partition: String,
     pub(crate) priority: f64,
@@ -194,7 +194,7 @@ pub(crate) struct Waiting {
 
 /// The user who cancelled a job, according to the accounting database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum CancelledBy {
     /// The database does not record the user.
     #[default]
     Unsaid,
@@ -212,7 +212,7 @@ pub(crate) struct Record {
     pub(crate) tasks: Tasks,
     pub(crate) name: String,
     pub(crate) state: Option<State>,
-    pub(crate) cancelled_by: By,
+    pub(crate) cancelled_by: CancelledBy,
     pub(crate) exit: Option<Exit>,
     pub(crate) submitted: Option<Timestamp>,
     pub(crate) start: Option<Timestamp>,

@@ -45,7 +45,7 @@ impl fmt::Display for Run {
 
 /// How a script ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct EndMarker {
     /// The exit code in the shell's convention: above 128 it means a signal.
     pub(crate) code: u32,
     /// The signal that stopped the wrapper, if any.
@@ -57,7 +57,7 @@ pub(crate) struct End {
     pub(crate) cpu: Option<Duration>,
 }
 
-impl End {
+impl EndMarker {
     /// Parses an end marker. Returns `None` for any other text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let lines: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once('=')).collect();
@@ -129,14 +129,14 @@ mod tests {
     #[test]
     fn a_marker_is_read() {
         let text = "code=143\ntold=TERM\nbegan=1795339653\nended=1795339656\nnode=n1\n0m9.000s 0m9.000s\n0m1.500s 0m0.250s\n";
-        let end = End::parse(text).unwrap();
+        let end = EndMarker::parse(text).unwrap();
         assert_eq!((end.code, end.signal(), end.was_stopped()), (143, Some(15), true));
         assert_eq!(end.ended.unwrap().since(end.began.unwrap()), Duration::from_secs(3));
         assert_eq!((end.cpu, end.node.as_deref()), (Some(Duration::from_millis(1750)), Some("n1")));
-        assert_eq!(End::parse("code=0\ntold=\n").unwrap(), End::default());
-        assert_eq!((End::parse(""), End::parse("code=x")), (None, None));
+        assert_eq!(EndMarker::parse("code=0\ntold=\n").unwrap(), EndMarker::default());
+        assert_eq!((EndMarker::parse(""), EndMarker::parse("code=x")), (None, None));
         let long = format!("code=0\nnode={}\n", "n".repeat(4000));
-        assert_eq!(End::parse(&long).unwrap(), End::default(), "no name of a node is that long");
+        assert_eq!(EndMarker::parse(&long).unwrap(), EndMarker::default(), "no name of a node is that long");
         assert_eq!(in_words(137), "exit code 137: ended by SIGKILL");
         assert_eq!((signal_name(0).as_str(), signal_name(64).as_str()), ("signal 0", "signal 64"));
     }
@@ -154,7 +154,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_that_is_read_panics(text in "(code|told|began)=[\\PC]{0,40}\n\\PC{0,40}", code: u32) {
-            let _ = (End::parse(&text), in_words(code), signal_name(code), Run::parse(&text));
+            let _ = (EndMarker::parse(&text), in_words(code), signal_name(code), Run::parse(&text));
         }
     }
 }

@@ -3,9 +3,9 @@
 
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, JobState, Observation, Output, Result, Started};
 
-use crate::after::{Named, named};
 use crate::backend::Slurm;
 use crate::config::SignalTo;
+use crate::dependency::{JobReference, named};
 use crate::driver::{Cluster, JobId, Row, Signal};
 use crate::folder::{OBSERVED, PLAN};
 use crate::handle;
@@ -157,7 +157,7 @@ fn hears(id: JobId, live: &[&Row]) -> Result<()> {
 }
 
 /// Returns the job that a template refers to. Rejected if its parameter was not given.
-fn given(job: &JobSpec, field: &str, template: &str) -> Result<Named> {
+fn given(job: &JobSpec, field: &str, template: &str) -> Result<JobReference> {
     let named = named(job, field, template)?;
     named.ok_or_else(|| Error::rejected(format!("`{field}` names no job: its parameter was not given")))
 }

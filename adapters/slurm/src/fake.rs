@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
 
 use crate::driver::site::{Partition, Rights};
-use crate::driver::{Cluster, Driver, JobId, Record, Row, Signal, Submission, Tasks, Waiting};
+use crate::driver::{Cluster, Driver, JobId, PendingJob, Record, Row, Signal, Submission, Tasks};
 use crate::state::State;
 
 /// One controller. Its clones share their state.
@@ -148,11 +148,11 @@ impl Driver for Fake {
         Ok(self.rows(|row| row.job == job))
     }
 
-    async fn waiting(&self) -> Result<Vec<Waiting>> {
+    async fn waiting(&self) -> Result<Vec<PendingJob>> {
         not_asked()
     }
 
-    async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
+    async fn accounting_records(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
         let mut known = self.knows();
         known.questions += 1;
         known.asked_about.extend(jobs);

@@ -17,8 +17,8 @@ use serde::de::DeserializeOwned;
 use taskbridge_sdk::{BoundedFile, Timestamp, count_values};
 use tokio::time::Instant;
 
-use crate::disk::{self, Steps, still_wanted};
-use crate::end::{End, Run};
+use crate::disk::{self, Steps, check_not_abandoned};
+use crate::end::{EndMarker, Run};
 use crate::unix::UnixUser;
 
 /// Maximum size of one of our files in bytes. Scripts can write to most of them.
@@ -93,7 +93,7 @@ impl Folder {
             ("files", 0o2750),
         ] {
             let path = self.0.join(part);
-            disk::at(&path);
+            disk::enter_path(&path);
             builder.create(&path)?;
             if let Some(user) = user {
                 chown(&path, None, Some(Gid::from_raw(user.group)))?;
@@ -122,7 +122,7 @@ impl Folder {
         let target = self.0.join(name);
         let draft = draft(&target, mode, fill)?;
         // Abandoned work was reported as not done.
-        let put = still_wanted().and_then(|()| fs::rename(&draft, &target));
+        let put = check_not_abandoned().and_then(|()| fs::rename(&draft, &target));
         put.inspect_err(|_| drop(fs::remove_file(&draft)))?;
         sync_parent(&target)
     }
@@ -131,8 +131,8 @@ impl Folder {
     pub(crate) fn write_first(&self, name: &str, content: &[u8]) -> io::Result<Vec<u8>> {
         let target = self.0.join(name);
         let draft = draft(&target, 0o600, |file| file.write_all(content))?;
-        disk::at(&target);
-        let linked = still_wanted().and_then(|()| fs::hard_link(&draft, &target));
+        disk::enter_path(&target);
+        let linked = check_not_abandoned().and_then(|()| fs::hard_link(&draft, &target));
         drop(fs::remove_file(&draft));
         match linked {
             Ok(()) => sync_parent(&target)?,
@@ -169,7 +169,7 @@ impl Folder {
     /// Returns a file's modification time, by the clock of the file system, or `None` if it cannot be read.
     pub(crate) fn written(&self, name: &str) -> Option<Timestamp> {
         let path = self.0.join(name);
-        disk::at(&path);
+        disk::enter_path(&path);
         let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
         let since = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         i64::try_from(since.as_millis()).ok().map(Timestamp::from_millis)
@@ -178,7 +178,7 @@ impl Folder {
     /// Closes the fence of a run that has not begun, so that it never will. Returns false if it has begun.
     pub(crate) fn shut(&self, run: Run) -> io::Result<bool> {
         let fence = self.0.join(RAN).join(run.to_string());
-        disk::at(&fence);
+        disk::enter_path(&fence);
         match DirBuilder::new().mode(SHUT_MODE).create(&fence) {
             Ok(()) => File::create(fence.join(SHUT)).map(|_| true),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => is_shut(&fence),
@@ -205,13 +205,13 @@ impl Folder {
     }
 
     /// Returns how a run ended, from its marker.
-    pub(crate) fn end(marker: &Path) -> io::Result<Option<End>> {
+    pub(crate) fn end(marker: &Path) -> io::Result<Option<EndMarker>> {
         let bytes = match read(marker, 4096) {
             // Scripts can write there too. An invalid marker does not come from a wrapper.
             Err(e) if e.kind() == io::ErrorKind::InvalidData => None,
             bytes => bytes?,
         };
-        Ok(bytes.and_then(|bytes| End::parse(&String::from_utf8_lossy(&bytes))))
+        Ok(bytes.and_then(|bytes| EndMarker::parse(&String::from_utf8_lossy(&bytes))))
     }
 
     /// Returns the number of runs that have end markers.
@@ -225,7 +225,7 @@ impl Folder {
         most: usize,
         until: Instant,
         wanted: impl Fn(Run) -> bool,
-    ) -> io::Result<BTreeMap<Run, End>> {
+    ) -> io::Result<BTreeMap<Run, EndMarker>> {
         let mut found = BTreeMap::new();
         for (run, marker) in self.markers()?.into_iter().filter(|(run, _)| wanted(*run)) {
             if found.len() >= most || (!found.is_empty() && Instant::now() >= until) {
@@ -263,7 +263,7 @@ impl Stream {
 
 /// Returns true for a fence that no run created.
 fn is_shut(fence: &Path) -> io::Result<bool> {
-    disk::at(fence);
+    disk::enter_path(fence);
     match fs::symlink_metadata(fence) {
         Ok(metadata) if metadata.permissions().mode() & 0o1000 != 0 => Ok(true),
         Ok(_) => has(&fence.join(SHUT)),
@@ -274,7 +274,7 @@ fn is_shut(fence: &Path) -> io::Result<bool> {
 
 /// Returns whether a file exists. An unclear result is an error, since a missing file has a meaning.
 fn has(path: &Path) -> io::Result<bool> {
-    disk::at(path);
+    disk::enter_path(path);
     path.try_exists().or_else(|e| match Errno::from_io_error(&e) {
         // A script has replaced a part of the path, so the file does not exist.
         Some(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(false),
@@ -297,12 +297,12 @@ fn runs(folder: &Path) -> io::Result<Vec<(Run, PathBuf)>> {
 
 fn entries(folder: &Path, most: usize) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
-    disk::at(folder);
+    disk::enter_path(folder);
     match fs::read_dir(folder) {
         Ok(entries) => {
             for entry in entries {
                 let entry = entry?;
-                disk::goes_on();
+                disk::report_progress();
                 if found.len() == most {
                     let why = format!("{} has more than {most} files, which is the limit", folder.display());
                     return Err(io::Error::new(io::ErrorKind::InvalidData, why));
@@ -319,7 +319,7 @@ fn entries(folder: &Path, most: usize) -> io::Result<Vec<(String, PathBuf)>> {
 /// Opens a regular file. A FIFO, a device, a folder or a symbolic link is an `InvalidData` error, and never
 /// blocks.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    disk::at(path);
+    disk::enter_path(path);
     taskbridge_sdk::open_regular(path)
 }
 
@@ -350,7 +350,7 @@ pub(crate) fn draft(
     let (path, mut file) = loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = target.with_file_name(format!(".{name}.{}.{number}", std::process::id()));
-        disk::at(&path);
+        disk::enter_path(&path);
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(&path) {
             Ok(file) => break (path, file),
             // Another server, or one that crashed, uses this name.
@@ -366,7 +366,7 @@ pub(crate) fn draft(
 
 /// Makes a new name in a folder survive a power failure.
 fn sync_parent(path: &Path) -> io::Result<()> {
-    disk::at(path);
+    disk::enter_path(path);
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 

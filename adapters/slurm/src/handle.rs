@@ -8,7 +8,7 @@ use crate::driver::JobId;
 
 /// The parts of a handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SlurmHandle {
     pub(crate) cluster: String,
     pub(crate) job: JobId,
     pub(crate) key: String,
@@ -16,7 +16,7 @@ pub(crate) struct Place {
     pub(crate) user: Option<String>,
 }
 
-impl Place {
+impl SlurmHandle {
     /// Parses a handle. Returns `None` if it is not one of this adapter.
     pub(crate) fn parse(handle: &JobHandle) -> Option<Self> {
         let mut parts = handle.as_str().split('/');
@@ -64,10 +64,10 @@ mod tests {
     /// A handle leads back to its cluster, number, key and user, and other texts are no handle.
     #[test]
     fn slurm_handle_round_trips() {
-        let place = Place::parse(&JobHandle::new("lab/17/tb-abc")).unwrap();
+        let place = SlurmHandle::parse(&JobHandle::new("lab/17/tb-abc")).unwrap();
         assert_eq!((place.cluster.as_str(), place.job, place.key.as_str()), ("lab", 17, "tb-abc"));
         assert_eq!((place.handle().as_str(), place.group().as_str()), ("lab/17/tb-abc", "lab"));
-        let place = Place::parse(&JobHandle::new("lab/17/tb-abc/asmith")).unwrap();
+        let place = SlurmHandle::parse(&JobHandle::new("lab/17/tb-abc/asmith")).unwrap();
         assert_eq!(place.user.as_deref(), Some("asmith"));
         assert_eq!((place.handle().as_str(), place.group().as_str()), ("lab/17/tb-abc/asmith", "lab/asmith"));
         for text in [
@@ -82,7 +82,7 @@ mod tests {
             "lab/1/x",
             "lab/-1/tb-a",
         ] {
-            assert_eq!(Place::parse(&JobHandle::new(text)), None, "{text}");
+            assert_eq!(SlurmHandle::parse(&JobHandle::new(text)), None, "{text}");
         }
     }
 }

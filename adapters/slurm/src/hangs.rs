@@ -39,7 +39,7 @@ impl World {
     }
 
     async fn look(&self) -> Result<Observation> {
-        self.slurm.look(&Subject::watched(&[handle()])).await.remove(0)
+        self.slurm.poll_jobs(&Subject::watched(&[handle()])).await.remove(0)
     }
 }
 
@@ -151,7 +151,7 @@ async fn hung_user_folder_delays_no_others() {
     }
     let hangs = hanging::below(scratch.path());
     for _ in 0..3 {
-        let mut seen = world.slurm.look(&Subject::watched(&handles)).await;
+        let mut seen = world.slurm.poll_jobs(&Subject::watched(&handles)).await;
         let ours = seen.pop().unwrap().unwrap();
         assert!(matches!(ours.state, JobState::Succeeded(_)), "{ours:?}");
         for seen in seen {
@@ -164,7 +164,7 @@ async fn hung_user_folder_delays_no_others() {
     let began = std::time::Instant::now();
     loop {
         assert!(began.elapsed() < PATIENCE, "the folder never answered again");
-        let seen = world.slurm.look(&Subject::watched(&handles)).await;
+        let seen = world.slurm.poll_jobs(&Subject::watched(&handles)).await;
         if seen.iter().all(Result::is_ok) {
             assert!(seen.into_iter().all(|seen| matches!(seen.unwrap().state, JobState::Succeeded(_))));
             break;

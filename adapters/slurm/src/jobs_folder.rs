@@ -56,7 +56,7 @@ fn mark(jobs: &Path, state: &Path) -> io::Result<bool> {
     let note = state.join(NOTE);
     let noted = folder::read(&note, LARGEST_NOTE)?;
     let was_marked = noted.is_some_and(|noted| noted == jobs.as_os_str().as_bytes());
-    disk::at(jobs);
+    disk::enter_path(jobs);
     if !jobs.join(MARK).try_exists()? {
         if was_marked && !has_jobs(jobs)? {
             return Ok(false);
@@ -88,7 +88,7 @@ fn has_jobs(jobs: &Path) -> io::Result<bool> {
 /// known to be gone.
 pub(crate) fn is_mounted(jobs: &Path) -> Result<()> {
     let shown = jobs.display();
-    disk::at(jobs);
+    disk::enter_path(jobs);
     match jobs.join(MARK).try_exists() {
         Ok(true) => Ok(()),
         Ok(false) => Err(Error::unavailable(format!(

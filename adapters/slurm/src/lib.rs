@@ -2,20 +2,22 @@
 //! on the shared file system, and then released. Slurm runs the jobs, so they outlive the server. README.md
 //! describes the guarantees.
 //!
-//! A call becomes an `order`, which `start` submits. `wrapper.sh` runs the script once and writes its exit
-//! status into the job's `folder`. A poll (`look`) combines the queue, the accounting database and the folder
-//! (`fate`, `result`). Only the `driver` talks to Slurm. The crate must know nothing of the server but the
-//! sdk.
+//! A call becomes a `job_request`, which `start` submits. `wrapper.sh` runs the script once and writes its
+//! exit status into the job's `folder`. A poll (`observe`) combines the queue, the accounting database and
+//! the folder (`terminal_state`, `result`). Only the `driver` talks to Slurm. The crate must know nothing of
+//! the server but the sdk.
 
-mod after;
+mod active_job;
 mod amount;
+mod array_counts;
 mod artifacts;
 mod backend;
+mod bounded_scan;
 mod callers;
-mod case;
 mod check;
 mod checkup;
 mod config;
+mod dependency;
 mod directives;
 mod discovery;
 mod disk;
@@ -25,29 +27,29 @@ mod environment;
 mod existing;
 #[cfg(test)]
 mod fake;
-mod fate;
 mod feasible;
 mod folder;
+mod folder_reader;
 mod handle;
 #[cfg(test)]
 mod hanging;
 #[cfg(test)]
 mod hangs;
-mod held;
 mod indices;
+mod job_cache;
+mod job_request;
+mod job_snapshot;
 mod jobs_folder;
-mod known;
-mod left;
-mod live;
 mod log;
-mod look;
-mod order;
+mod observe;
+mod outputs;
 mod pattern;
 mod plan;
 mod questions;
+mod queue_cache;
 mod quote;
-mod reading;
 mod reason;
+mod release;
 mod result;
 mod root;
 mod runs;
@@ -58,11 +60,9 @@ mod state;
 mod stop;
 mod sweep;
 mod table;
-mod tally;
-mod turns;
+mod terminal_state;
 mod unix;
 mod usage;
-mod watch;
 mod wrapper;
 
 use std::sync::Arc;

@@ -93,14 +93,14 @@ fn fitting(text: String, most: u64) -> String {
 /// Returns how many bytes a job has printed, unless it has too many files to check each of them.
 pub(crate) fn printed(folder: &Folder) -> Option<u64> {
     let logs = folder.file("logs");
-    disk::at(&logs);
+    disk::enter_path(&logs);
     let mut printed = 0;
     for (number, entry) in std::fs::read_dir(logs).ok()?.flatten().enumerate() {
         if number >= COUNTED {
             return None;
         }
         // Together the files can take long, although none of them hangs.
-        disk::at(&entry.path());
+        disk::enter_path(&entry.path());
         printed += entry.metadata().map_or(0, |metadata| metadata.len());
     }
     Some(printed)
@@ -109,7 +109,7 @@ pub(crate) fn printed(folder: &Folder) -> Option<u64> {
 /// Returns the logs of a job, each with its title. A single log has no title.
 fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBuf)> {
     let size = |path: &Path| {
-        disk::at(path);
+        disk::enter_path(path);
         std::fs::metadata(path).map_or(0, |metadata| metadata.len())
     };
     if plan.is_none_or(|plan| plan.array.is_none()) {
@@ -125,9 +125,9 @@ fn files(folder: &Folder, plan: Option<&Plan>) -> Vec<(String, std::path::PathBu
         };
     }
     let logs = folder.file("logs");
-    disk::at(&logs);
+    disk::enter_path(&logs);
     let entries = std::fs::read_dir(logs).into_iter().flatten().flatten().filter_map(|entry| {
-        disk::at(&entry.path());
+        disk::enter_path(&entry.path());
         let metadata = entry.metadata().ok().filter(|metadata| metadata.len() > 0)?;
         let name = entry.file_name().into_string().ok()?;
         let (stream, task) = name.split_once('.')?;

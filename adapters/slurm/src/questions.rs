@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Answer, Error, JobHandle, Questions, Result, Taken, async_trait};
 
+use crate::active_job::APPROVAL;
 use crate::backend::Slurm;
 use crate::folder::{ANSWER, CANCELLED, PLAN};
-use crate::handle::Place;
-use crate::live::APPROVAL;
+use crate::handle::SlurmHandle;
 use crate::plan::Plan;
 use crate::start::{unreadable, unwritable};
 
@@ -45,7 +45,7 @@ impl Questions for Slurm {
         // which can belong to another job after a crash of the controller. So only a job that was just seen
         // held under our key is released.
         match (word == YES, asks) {
-            (true, true) => self.let_go(&place.key, place.job).await?,
+            (true, true) => self.release_job(&place.key, place.job).await?,
             (true, false) => {}
             (false, _) => self.stop(&place).await?,
         }
@@ -63,13 +63,13 @@ fn is_yes(answer: &Answer) -> bool {
 }
 
 impl Slurm {
-    async fn answered(&self, place: &Place) -> Result<Option<Vec<u8>>> {
+    async fn answered(&self, place: &SlurmHandle) -> Result<Option<Vec<u8>>> {
         let folder = self.folder(&place.key);
         self.disks.jobs.run(move || folder.read(ANSWER).map_err(|e| unreadable(&folder, e))).await?
     }
 
     /// Returns true if the job is held and waits for an approval.
-    async fn asks(&self, place: &Place) -> Result<bool> {
+    async fn asks(&self, place: &SlurmHandle) -> Result<bool> {
         let folder = self.folder(&place.key);
         let waits = self
             .disks

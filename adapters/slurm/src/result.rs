@@ -9,12 +9,12 @@ use taskbridge_sdk::{Content, JobState, Observation, Output, Timestamp};
 
 use crate::driver::JobId;
 use crate::end::Run;
-use crate::fate::{Accounting, Facts, Fate, Verdict, fates};
 use crate::folder::{Folder, Stream};
-use crate::left::{FAILED_LOG_BYTES, LOG_BYTES, Left};
+use crate::outputs::{FAILED_LOG_BYTES, JobOutputs, LOG_BYTES};
 use crate::plan::Plan;
 use crate::state::State;
 use crate::table;
+use crate::terminal_state::{Accounting, JobOutcome, TerminalEvidence, TerminalState, fates};
 use crate::usage::{self, Usage};
 
 /// How long to wait for a job's output while the server of its file system is unavailable.
@@ -33,7 +33,7 @@ pub(crate) enum Conclusion {
 /// Concludes from the facts about a job without pending or running parts.
 pub(crate) fn conclude(
     plan: &Plan,
-    facts: &Facts,
+    facts: &TerminalEvidence,
     folder: &Folder,
     job: JobId,
     patience: Duration,
@@ -49,7 +49,7 @@ pub(crate) fn conclude(
         }
     }
     // Memory usage and the user of a cancellation reach the accounting database a moment later.
-    let is_of_others = |fate: &Fate| fate.state == Some(State::Cancelled) && !facts.cancelled;
+    let is_of_others = |fate: &TerminalState| fate.state == Some(State::Cancelled) && !facts.cancelled;
     let accounted = fates
         .values()
         .filter(|fate| fate.began || is_of_others(fate))
@@ -59,10 +59,10 @@ pub(crate) fn conclude(
     }
     let never_began = fates
         .iter()
-        .filter(|(task, fate)| !fate.began && matches!(verdicts[task], Verdict::Lost(_)))
+        .filter(|(task, fate)| !fate.began && matches!(verdicts[task], JobOutcome::Lost(_)))
         .map(|(task, fate)| Run { task: *task, restart: fate.restarts })
         .collect();
-    let mut left = Left::default();
+    let mut left = JobOutputs::default();
     let end = match plan.array {
         Some(_) => array(plan, &fates, &verdicts, folder, job, &mut left),
         None => single(plan, &fates, &verdicts, folder, (job, facts.preempted), &mut left),
@@ -97,8 +97,8 @@ fn not_yet(why: impl Into<String>) -> Conclusion {
 }
 
 /// How a job ended, before its output is read.
-struct End {
-    verdict: Verdict,
+struct EndReport {
+    verdict: JobOutcome,
     text: String,
     advice: Option<String>,
     summary: Value,
@@ -106,12 +106,12 @@ struct End {
 
 fn single(
     plan: &Plan,
-    fates: &BTreeMap<Option<u32>, Fate>,
-    verdicts: &BTreeMap<Option<u32>, Verdict>,
+    fates: &BTreeMap<Option<u32>, TerminalState>,
+    verdicts: &BTreeMap<Option<u32>, JobOutcome>,
     folder: &Folder,
     (job, preempted): (JobId, bool),
-    left: &mut Left,
-) -> Option<End> {
+    left: &mut JobOutputs,
+) -> Option<EndReport> {
     let (fate, verdict) = (fates.values().next()?, verdicts.values().next()?);
     let usage = Usage::of(plan, fate);
     let mut lines = vec![headline(fate, verdict)];
@@ -127,27 +127,27 @@ fn single(
     summary["state"] = json!(fate.state.map(State::name));
     summary["exit_code"] = json!(fate.end.as_ref().map(|end| end.code).or(fate.exit.map(|exit| exit.code)));
     if plan.attached.is_none() {
-        let most = if *verdict == Verdict::Good { LOG_BYTES } else { FAILED_LOG_BYTES };
+        let most = if *verdict == JobOutcome::Good { LOG_BYTES } else { FAILED_LOG_BYTES };
         for stream in [Stream::Out, Stream::Err] {
             left.log(folder, stream, None, most);
         }
     }
-    Some(End { verdict: verdict.clone(), text: lines.join("\n"), advice, summary })
+    Some(EndReport { verdict: verdict.clone(), text: lines.join("\n"), advice, summary })
 }
 
 fn array(
     plan: &Plan,
-    fates: &BTreeMap<Option<u32>, Fate>,
-    verdicts: &BTreeMap<Option<u32>, Verdict>,
+    fates: &BTreeMap<Option<u32>, TerminalState>,
+    verdicts: &BTreeMap<Option<u32>, JobOutcome>,
     folder: &Folder,
     job: JobId,
-    left: &mut Left,
-) -> Option<End> {
+    left: &mut JobOutputs,
+) -> Option<EndReport> {
     let total = fates.len();
-    let count = |wanted: fn(&Verdict) -> bool| verdicts.values().filter(|verdict| wanted(verdict)).count();
-    let good = count(|verdict| *verdict == Verdict::Good);
-    let stopped = count(|verdict| matches!(verdict, Verdict::Stopped(_)));
-    let lost = count(|verdict| matches!(verdict, Verdict::Lost(_)));
+    let count = |wanted: fn(&JobOutcome) -> bool| verdicts.values().filter(|verdict| wanted(verdict)).count();
+    let good = count(|verdict| *verdict == JobOutcome::Good);
+    let stopped = count(|verdict| matches!(verdict, JobOutcome::Stopped(_)));
+    let lost = count(|verdict| matches!(verdict, JobOutcome::Lost(_)));
     let bad = total - good - stopped - lost;
     let mut words = format!("{good} of {total} tasks succeeded");
     for (number, what) in [(bad, "failed"), (stopped, "were cancelled"), (lost, "were lost")] {
@@ -156,10 +156,10 @@ fn array(
         }
     }
     let overall = match () {
-        () if good == total => Verdict::Good,
+        () if good == total => JobOutcome::Good,
         () if lost == total => all_lost(verdicts.values()),
-        () if stopped > 0 && bad == 0 && lost == 0 => Verdict::Stopped(words.clone()),
-        () => Verdict::Bad(words.clone()),
+        () if stopped > 0 && bad == 0 && lost == 0 => JobOutcome::Stopped(words.clone()),
+        () => JobOutcome::Bad(words.clone()),
     };
     let usages: BTreeMap<Option<u32>, Usage> =
         fates.iter().map(|(task, fate)| (*task, Usage::of(plan, fate))).collect();
@@ -168,7 +168,8 @@ fn array(
     if let Some(advice) = &advice {
         text.push_str(&format!("\n{advice}"));
     }
-    let failed = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Bad(_) | Verdict::Lost(_)));
+    let failed =
+        verdicts.iter().filter(|(_, verdict)| matches!(verdict, JobOutcome::Bad(_) | JobOutcome::Lost(_)));
     for (task, _) in failed.take(TASK_LOGS) {
         for stream in [Stream::Out, Stream::Err] {
             left.log(folder, stream, *task, FAILED_LOG_BYTES / TASK_LOGS);
@@ -181,52 +182,52 @@ fn array(
         "job": job, "succeeded": good, "failed": bad, "cancelled": stopped, "lost": lost, "total": total,
         "tasks": table::json(fates, verdicts, &usages),
     });
-    Some(End { verdict: overall, text, advice, summary })
+    Some(EndReport { verdict: overall, text, advice, summary })
 }
 
 /// Returns why all tasks of an array are lost. A reason common to all, as after a crash of the controller, is
 /// more useful than their number.
-fn all_lost<'a>(verdicts: impl ExactSizeIterator<Item = &'a Verdict>) -> Verdict {
+fn all_lost<'a>(verdicts: impl ExactSizeIterator<Item = &'a JobOutcome>) -> JobOutcome {
     let total = verdicts.len();
     let reasons: BTreeSet<&str> = verdicts
         .filter_map(|verdict| match verdict {
-            Verdict::Lost(why) => Some(why.as_str()),
-            Verdict::Good | Verdict::Bad(_) | Verdict::Stopped(_) => None,
+            JobOutcome::Lost(why) => Some(why.as_str()),
+            JobOutcome::Good | JobOutcome::Bad(_) | JobOutcome::Stopped(_) => None,
         })
         .collect();
     match Vec::from_iter(reasons).as_slice() {
-        [one] => Verdict::Lost((*one).to_owned()),
-        several => Verdict::Lost(format!("all of its {total} tasks are lost: {}", several.join("; "))),
+        [one] => JobOutcome::Lost((*one).to_owned()),
+        several => JobOutcome::Lost(format!("all of its {total} tasks are lost: {}", several.join("; "))),
     }
 }
 
-fn verdict_state(verdict: &Verdict) -> fn(Output) -> JobState {
+fn verdict_state(verdict: &JobOutcome) -> fn(Output) -> JobState {
     match verdict {
-        Verdict::Good => JobState::Succeeded,
-        Verdict::Bad(_) => JobState::Failed,
-        Verdict::Stopped(_) => JobState::Cancelled,
-        Verdict::Lost(_) => |_| JobState::Gone,
+        JobOutcome::Good => JobState::Succeeded,
+        JobOutcome::Bad(_) => JobState::Failed,
+        JobOutcome::Stopped(_) => JobState::Cancelled,
+        JobOutcome::Lost(_) => |_| JobState::Gone,
     }
 }
 
-fn message(verdict: &Verdict, advice: Option<String>) -> Option<String> {
+fn message(verdict: &JobOutcome, advice: Option<String>) -> Option<String> {
     match verdict {
-        Verdict::Good => None,
-        Verdict::Bad(why) => Some(match advice {
+        JobOutcome::Good => None,
+        JobOutcome::Bad(why) => Some(match advice {
             Some(advice) => format!("{why}. {advice}"),
             None => why.clone(),
         }),
-        Verdict::Stopped(why) | Verdict::Lost(why) => Some(why.clone()),
+        JobOutcome::Stopped(why) | JobOutcome::Lost(why) => Some(why.clone()),
     }
 }
 
-fn headline(fate: &Fate, verdict: &Verdict) -> String {
+fn headline(fate: &TerminalState, verdict: &JobOutcome) -> String {
     let name = fate.state.map_or("", State::name);
     match verdict {
-        Verdict::Good => "The job succeeded.".to_owned(),
-        Verdict::Bad(why) => format!("The job failed: {why}{}.", in_brackets(name)),
-        Verdict::Stopped(why) => format!("The job was {why}{}.", in_brackets(name)),
-        Verdict::Lost(why) => format!("The job is lost: {why}."),
+        JobOutcome::Good => "The job succeeded.".to_owned(),
+        JobOutcome::Bad(why) => format!("The job failed: {why}{}.", in_brackets(name)),
+        JobOutcome::Stopped(why) => format!("The job was {why}{}.", in_brackets(name)),
+        JobOutcome::Lost(why) => format!("The job is lost: {why}."),
     }
 }
 
@@ -235,8 +236,8 @@ fn in_brackets(name: &str) -> String {
 }
 
 /// Returns what to request next time, if the request was too small.
-fn advice(plan: &Plan, fate: &Fate, verdict: &Verdict, usage: &Usage) -> Option<String> {
-    if !matches!(verdict, Verdict::Bad(_)) {
+fn advice(plan: &Plan, fate: &TerminalState, verdict: &JobOutcome, usage: &Usage) -> Option<String> {
+    if !matches!(verdict, JobOutcome::Bad(_)) {
         return None;
     }
     let raise = |options: &[&str]| {
@@ -271,7 +272,7 @@ fn advice(plan: &Plan, fate: &Fate, verdict: &Verdict, usage: &Usage) -> Option<
     }
 }
 
-fn fate_since(fates: &BTreeMap<Option<u32>, Fate>) -> Option<Timestamp> {
+fn fate_since(fates: &BTreeMap<Option<u32>, TerminalState>) -> Option<Timestamp> {
     fates.values().filter_map(usage::ended).max()
 }
 
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn array_loss_reasons_are_deduplicated() {
-        let lost = |why: &str| Verdict::Lost(why.to_owned());
+        let lost = |why: &str| JobOutcome::Lost(why.to_owned());
         assert_eq!(all_lost([lost("a"), lost("a")].iter()), lost("a"));
         let several = all_lost([lost("b"), lost("a"), lost("b")].iter());
         assert_eq!(several, lost("all of its 3 tasks are lost: a; b"));
@@ -298,7 +299,7 @@ mod tests {
         let plan = Plan { root: "/proc/self".into(), result: Some("mem".to_owned()), ..Plan::default() };
         let told = |over_for| {
             let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
-            let facts = Facts { records, over_for, ..Facts::default() };
+            let facts = TerminalEvidence { records, over_for, ..TerminalEvidence::default() };
             conclude(&plan, &facts, &folder, 7, Duration::ZERO)
         };
         let Conclusion::NotYet(seen) = told(READ_WITHIN - Duration::from_secs(1)) else {
@@ -322,7 +323,7 @@ mod tests {
         let result = Some("out.json".to_owned());
         let told = |plan: &Plan, over_for| {
             let records = accounting_text::records("7|COMPLETED|0:0|1|1|2|20|60||00:01|1|4G|n1|tb-a\n");
-            let facts = Facts { records, over_for, ..Facts::default() };
+            let facts = TerminalEvidence { records, over_for, ..TerminalEvidence::default() };
             match conclude(plan, &facts, &folder, 7, Duration::ZERO) {
                 Conclusion::NotYet(seen) => Err(seen.message.unwrap()),
                 Conclusion::Ended(Observation { state: JobState::Succeeded(output), .. }, _) => Ok(output),
@@ -370,10 +371,10 @@ mod tests {
             root: dir.path().to_owned(),
             ..Plan::default()
         };
-        let facts = Facts {
+        let facts = TerminalEvidence {
             records: accounting_text::records(text),
             over_for: Duration::from_secs(30),
-            ..Facts::default()
+            ..TerminalEvidence::default()
         };
         let folder = Folder::new(dir.path(), "tb-a");
         let Conclusion::Ended(seen, _) = conclude(&plan, &facts, &folder, 7, Duration::ZERO) else {

@@ -27,7 +27,7 @@ pub(crate) fn root(
         Some(path) => setup.config_dir.join(path),
         None => folder.work(),
     };
-    disk::at(&root);
+    disk::enter_path(&root);
     // The job's user may see a folder that we cannot see.
     let is_hidden = setup.user.is_some()
         && std::fs::metadata(&root).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);

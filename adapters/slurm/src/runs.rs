@@ -6,14 +6,14 @@ use std::io;
 
 use tokio::time::Instant;
 
-use crate::end::{End, Run};
+use crate::end::{EndMarker, Run};
 use crate::folder::Folder;
 
 /// What has been read so far.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     /// The ends of the runs. A marker is written atomically and never changes.
-    ends: BTreeMap<Run, End>,
+    ends: BTreeMap<Run, EndMarker>,
     /// Runs whose marker is invalid.
     no_ends: BTreeSet<Run>,
     /// Runs without a marker: whether they began themselves, and whether a second run found their fence.
@@ -25,7 +25,7 @@ pub(crate) struct Runs {
 pub(crate) struct AllRuns {
     /// The runs that began, and whether a second run found their fence.
     pub(crate) ran: BTreeMap<Run, bool>,
-    pub(crate) ends: BTreeMap<Run, End>,
+    pub(crate) ends: BTreeMap<Run, EndMarker>,
 }
 
 impl Runs {

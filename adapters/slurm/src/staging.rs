@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::backend::Slurm;
 use crate::disk;
 use crate::folder::Folder;
-use crate::order::Order;
+use crate::job_request::SubmitRequest;
 use crate::start::unwritable;
 
 /// The files that are being copied.
@@ -38,7 +38,7 @@ impl Drop for Copying {
 
 impl Slurm {
     /// Copies the order's files from their sources. `Unavailable` while the copy is in progress.
-    pub(crate) async fn stage(&self, folder: &Folder, order: &Order) -> Result<()> {
+    pub(crate) async fn stage(&self, folder: &Folder, order: &SubmitRequest) -> Result<()> {
         if order.copies.is_empty() {
             return Ok(());
         }
@@ -62,9 +62,9 @@ impl Slurm {
 fn copy_once(folder: &Folder, from: &SourceFile, name: &str, mode: u32) -> Result<bool> {
     let target = folder.file(name);
     let Some(_copying) = Copying::begin(target.clone()) else { return Ok(false) };
-    disk::at(from.path());
+    disk::enter_path(from.path());
     let source = from.open()?;
-    disk::at(&target);
+    disk::enter_path(&target);
     // An earlier attempt of this start has moved it there atomically.
     if fs::symlink_metadata(&target).is_ok_and(|there| there.is_file() && there.len() == source.size()) {
         return Ok(true);

@@ -7,18 +7,18 @@ use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 use crate::backend::Slurm;
 use crate::driver::{JobId, Row};
 use crate::folder::{CANCELLED, Folder, GO, ID, PLAN, RELEASED};
+use crate::job_request::{self, SubmitRequest};
 use crate::jobs_folder::is_mounted;
-use crate::order::{self, Order};
 use crate::plan::Plan;
 
 impl Slurm {
     pub(crate) async fn begin(&self, job: &JobSpec) -> Result<Started> {
-        let target = order::target(job)?;
+        let target = job_request::target(job)?;
         let key = job.key.as_str();
         self.folder_is_made().await?;
         let cluster = self.cluster().await?;
         if let Some(id) = self.recorded(key).await? {
-            self.let_go_if_held(key, id).await?;
+            self.release_if_held(key, id).await?;
             return Ok(self.started(&cluster.name, key, id));
         }
         if let Some(template) = &target.attach {
@@ -30,14 +30,14 @@ impl Slurm {
         if job.may_exist
             && let Some(id) = self.adopt(key).await?
         {
-            self.let_go_if_held(key, id).await?;
+            self.release_if_held(key, id).await?;
             return Ok(self.started(&cluster.name, key, id));
         }
         let folder = self.folder(key);
         let (spec, mut setup, at) = (job.clone(), self.setup.clone(), folder.clone());
         setup.max_array = cluster.max_array;
         let after = target.after.clone();
-        let order = move || Order::new(&spec, &target, &setup, &at);
+        let order = move || SubmitRequest::new(&spec, &target, &setup, &at);
         let mut order = self.disks.sources.run(order).await??;
         // Concurrently, so that a start takes no longer than three commands.
         let ((), dependency) = tokio::try_join!(
@@ -91,13 +91,13 @@ impl Slurm {
             Err(error) => return Err(error),
         };
         if !waits {
-            self.let_go(key, recorded).await?;
+            self.release_job(key, recorded).await?;
         }
         Ok(self.started(&cluster.name, key, recorded))
     }
 
     /// Finds a job of this key, recorded or not. Releases nothing.
-    pub(crate) async fn look_for(&self, job: &JobSpec) -> Result<Option<Started>> {
+    pub(crate) async fn find_job(&self, job: &JobSpec) -> Result<Option<Started>> {
         let key = job.key.as_str();
         let cluster = self.cluster().await?;
         let id = match self.recorded(key).await? {
@@ -148,7 +148,7 @@ impl Slurm {
         }
         self.known.touch(key);
         if let Ok(stands) = &written {
-            self.known.meet(*stands, key);
+            self.known.record_number(*stands, key);
         }
         written
     }
@@ -171,7 +171,7 @@ impl Slurm {
     }
 
     /// Permits the release and releases the job. If the release fails, a later poll repeats it.
-    pub(crate) async fn let_go(&self, key: &str, id: JobId) -> Result<()> {
+    pub(crate) async fn release_job(&self, key: &str, id: JobId) -> Result<()> {
         let folder = self.folder(key);
         let going = self
             .disks
@@ -193,7 +193,7 @@ impl Slurm {
     }
 
     /// Releases a recorded job that an earlier start left held.
-    async fn let_go_if_held(&self, key: &str, id: JobId) -> Result<()> {
+    async fn release_if_held(&self, key: &str, id: JobId) -> Result<()> {
         let folder = self.folder(key);
         let shown = folder.file(PLAN);
         let (plan, is_settled) = self
@@ -222,7 +222,7 @@ impl Slurm {
         }
         let rows = self.driver.job(id).await?;
         match rows.iter().any(|row| row.name == key && row.is_held_by_user()) {
-            true => self.let_go(key, id).await,
+            true => self.release_job(key, id).await,
             false => Ok(()),
         }
     }
@@ -238,7 +238,7 @@ pub(crate) fn read_id(bytes: &[u8]) -> Option<JobId> {
     std::str::from_utf8(bytes).ok()?.trim().parse().ok()
 }
 
-fn write(folder: &Folder, order: &Order) -> std::io::Result<()> {
+fn write(folder: &Folder, order: &SubmitRequest) -> std::io::Result<()> {
     let user = order.plan.user.as_ref();
     folder.make(user)?;
     // Another user's job reads them through the group.

@@ -5,13 +5,13 @@ use taskbridge_sdk::{Error, Result};
 use crate::backend::Slurm;
 use crate::driver::{JobId, Row};
 use crate::folder::{CANCELLED, PLAN};
-use crate::handle::Place;
+use crate::handle::SlurmHandle;
 use crate::plan::Plan;
 use crate::start::{unreadable, unwritable};
 use crate::state::{Phase, State};
 
 impl Slurm {
-    pub(crate) async fn stop(&self, place: &Place) -> Result<()> {
+    pub(crate) async fn stop(&self, place: &SlurmHandle) -> Result<()> {
         if self.alive_rows(place.job, &place.key).await?.is_empty() {
             return Ok(());
         }

@@ -20,14 +20,14 @@ const STAMP: &str = ".swept";
 /// Removes every folder whose job's end was stored at least `keep` ago, or whose job has stayed unrecorded
 /// for `keep` and [`STARTS_WITHIN`].
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
-    disk::at(jobs);
+    disk::enter_path(jobs);
     // A job may have replaced the stamp by a symbolic link or a FIFO.
     let stamp = draft(&jobs.join(STAMP), 0o600, |file| file.write_all(b"\n"))?;
     let now = fs::metadata(&stamp)?.modified()?;
     fs::rename(&stamp, jobs.join(STAMP))?;
     for entry in fs::read_dir(jobs)? {
         let entry = entry?;
-        disk::at(&entry.path());
+        disk::enter_path(&entry.path());
         if entry.file_name().to_str().is_some_and(is_key) && is_old(&entry.path(), now, keep) {
             // If the removal fails, the next sweep tries again.
             drop(fs::remove_dir_all(entry.path()));

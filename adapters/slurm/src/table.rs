@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::amount::{size_in_words, time_in_words};
-use crate::fate::{Fate, Verdict};
 use crate::state::State;
+use crate::terminal_state::{JobOutcome, TerminalState};
 use crate::usage::Usage;
 
 /// Maximum number of rows of the text table. Unsuccessful tasks come first.
@@ -17,19 +17,19 @@ const MOST: usize = 10_000;
 
 type Of<T> = BTreeMap<Option<u32>, T>;
 
-fn words(verdict: &Verdict) -> (&'static str, &str) {
+fn words(verdict: &JobOutcome) -> (&'static str, &str) {
     match verdict {
-        Verdict::Good => ("succeeded", ""),
-        Verdict::Bad(why) => ("failed", why),
-        Verdict::Stopped(why) => ("cancelled", why),
-        Verdict::Lost(why) => ("lost", why),
+        JobOutcome::Good => ("succeeded", ""),
+        JobOutcome::Bad(why) => ("failed", why),
+        JobOutcome::Stopped(why) => ("cancelled", why),
+        JobOutcome::Lost(why) => ("lost", why),
     }
 }
 
 /// Formats the table as text.
-pub(crate) fn text(fates: &Of<Fate>, verdicts: &Of<Verdict>, usages: &Of<Usage>) -> String {
+pub(crate) fn text(fates: &Of<TerminalState>, verdicts: &Of<JobOutcome>, usages: &Of<Usage>) -> String {
     let mut tasks: Vec<_> = fates.keys().collect();
-    tasks.sort_by_key(|task| (verdicts[task] == Verdict::Good, **task));
+    tasks.sort_by_key(|task| (verdicts[task] == JobOutcome::Good, **task));
     let mut lines = vec!["task | end | why | ran for | max memory | nodes".to_owned()];
     for task in tasks.iter().take(ROWS) {
         let ((end, why), usage) = (words(&verdicts[task]), &usages[task]);
@@ -48,8 +48,8 @@ pub(crate) fn text(fates: &Of<Fate>, verdicts: &Of<Verdict>, usages: &Of<Usage>)
 }
 
 /// Formats the table as JSON.
-pub(crate) fn json(fates: &Of<Fate>, verdicts: &Of<Verdict>, usages: &Of<Usage>) -> Value {
-    let tell = |(task, fate): (&Option<u32>, &Fate)| {
+pub(crate) fn json(fates: &Of<TerminalState>, verdicts: &Of<JobOutcome>, usages: &Of<Usage>) -> Value {
+    let tell = |(task, fate): (&Option<u32>, &TerminalState)| {
         let (end, why) = words(&verdicts[task]);
         let mut told = usages[task].json();
         told["task"] = json!(task);

@@ -7,8 +7,8 @@ use taskbridge_sdk::Timestamp;
 
 use crate::amount::{size, size_in_words, time_in_words};
 use crate::driver::Record;
-use crate::fate::Fate;
 use crate::plan::Plan;
+use crate::terminal_state::TerminalState;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
@@ -24,13 +24,13 @@ pub(crate) struct Usage {
 }
 
 /// Returns when it began, from its marker, the accounting record, or the controller.
-fn began(fate: &Fate) -> Option<Timestamp> {
+fn began(fate: &TerminalState) -> Option<Timestamp> {
     let marker = fate.end.as_ref().and_then(|end| end.began);
     marker.or(fate.record.as_ref().and_then(|r| r.start)).or(fate.row.as_ref().and_then(|row| row.start))
 }
 
 /// Returns when it ended, from the same sources.
-pub(crate) fn ended(fate: &Fate) -> Option<Timestamp> {
+pub(crate) fn ended(fate: &TerminalState) -> Option<Timestamp> {
     let marker = fate.end.as_ref().and_then(|end| end.ended);
     marker.or(fate.record.as_ref().and_then(|r| r.end)).or(fate.row.as_ref().and_then(|row| row.end))
 }
@@ -56,7 +56,7 @@ impl Usage {
         self.max_memory.zip(self.memory_limit).is_some_and(|(used, limit)| limit > 0 && used >= limit)
     }
 
-    pub(crate) fn of(plan: &Plan, fate: &Fate) -> Self {
+    pub(crate) fn of(plan: &Plan, fate: &TerminalState) -> Self {
         let (record, row) = (fate.record.as_ref(), fate.row.as_ref());
         let span = began(fate).zip(ended(fate)).map(|(began, ended)| ended.since(began));
         let own_cpu = fate.end.as_ref().and_then(|end| end.cpu);

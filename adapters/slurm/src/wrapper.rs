@@ -26,7 +26,7 @@ mod tests {
     use std::process::{Command, Output};
 
     use super::*;
-    use crate::end::{End, Run};
+    use crate::end::{EndMarker, Run};
     use crate::folder::Folder;
 
     /// Waits for a signal, for at most a minute.
@@ -53,7 +53,7 @@ mod tests {
         bash
     }
 
-    fn run(folder: &Folder, variables: &[(&str, &str)]) -> (Output, Option<End>) {
+    fn run(folder: &Folder, variables: &[(&str, &str)]) -> (Output, Option<EndMarker>) {
         // An array task has a number; here, each one has an element.
         let done = command(folder, !variables.is_empty()).envs(variables.iter().copied()).output().unwrap();
         let ends = folder.all_runs().ends;

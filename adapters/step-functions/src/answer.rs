@@ -8,25 +8,25 @@ use taskbridge_sdk::{Answer, Error, JobHandle, OnBehalfOf, Questions, Result, Ta
 use tokio::time::Instant;
 
 use crate::arn::ExecutionArn;
-use crate::asks::{DECLINED, Outcome, Standing};
 use crate::backend::StepFunctions;
-use crate::tokens::Held;
+use crate::question_history::{DECLINED, QuestionOutcome, QuestionSettlement};
+use crate::tokens::PendingToken;
 
 /// How long the history may not yet show a delivered answer.
 const UNSEEN: Duration = Duration::from_secs(120);
 
 /// Recently delivered answers, by execution and question.
 #[derive(Default)]
-pub(crate) struct Given(Mutex<HashMap<(String, String), (Outcome, Instant)>>);
+pub(crate) struct DeliveredAnswers(Mutex<HashMap<(String, String), (QuestionOutcome, Instant)>>);
 
-impl Given {
-    fn note(&self, arn: &str, question: &str, outcome: Outcome) {
+impl DeliveredAnswers {
+    fn note(&self, arn: &str, question: &str, outcome: QuestionOutcome) {
         let mut given = self.0.lock();
         given.retain(|_, (_, at)| at.elapsed() < UNSEEN);
         given.insert((arn.to_owned(), question.to_owned()), (outcome, Instant::now()));
     }
 
-    fn outcome(&self, arn: &str, question: &str) -> Option<Outcome> {
+    fn outcome(&self, arn: &str, question: &str) -> Option<QuestionOutcome> {
         let given = self.0.lock();
         let (outcome, at) = given.get(&(arn.to_owned(), question.to_owned()))?;
         (at.elapsed() < UNSEEN).then(|| outcome.clone())
@@ -54,8 +54,9 @@ impl Questions for StepFunctions {
         let Some(arn) = ExecutionArn::parse(handle).filter(|arn| !arn.is_express()) else {
             return Ok(Taken::TooLate);
         };
-        let outcome = Outcome::of(answer);
-        let as_before = |before: &Outcome| if *before == outcome { Taken::Accepted } else { Taken::TooLate };
+        let outcome = QuestionOutcome::of(answer);
+        let as_before =
+            |before: &QuestionOutcome| if *before == outcome { Taken::Accepted } else { Taken::TooLate };
         if let Some(before) = self.given.outcome(arn.as_str(), question) {
             return Ok(as_before(&before));
         }
@@ -65,9 +66,9 @@ impl Questions for StepFunctions {
             Err(failure) => return Err(failure.into()),
         };
         let digest = match asks.standing(question) {
-            Standing::Settled(before) => return Ok(as_before(before)),
-            Standing::Unknown => return Ok(Taken::TooLate),
-            Standing::Open(digest) => digest,
+            QuestionSettlement::Settled(before) => return Ok(as_before(before)),
+            QuestionSettlement::Unknown => return Ok(Taken::TooLate),
+            QuestionSettlement::Open(digest) => digest,
         };
         let Some(held) = self.tokens.of(arn.as_str(), digest) else {
             return Err(Error::unavailable(
@@ -88,18 +89,23 @@ impl Questions for StepFunctions {
 }
 
 impl StepFunctions {
-    async fn hand_over(&self, held: &Held, outcome: &Outcome, whom: Option<&OnBehalfOf>) -> Result<()> {
+    async fn hand_over(
+        &self,
+        held: &PendingToken,
+        outcome: &QuestionOutcome,
+        whom: Option<&OnBehalfOf>,
+    ) -> Result<()> {
         let by = self.signer(whom).await?;
         let sent = match outcome {
-            Outcome::Given(said) => self.api.task_success(&by, &held.token, &said.to_string()).await,
-            Outcome::Refused(error) => {
+            QuestionOutcome::Given(said) => self.api.task_success(&by, &held.token, &said.to_string()).await,
+            QuestionOutcome::Refused(error) => {
                 let cause = match error.as_str() {
                     DECLINED => "The user was asked, and said no.",
                     _ => "The user was asked, and closed the question without an answer.",
                 };
                 self.api.task_failure(&by, &held.token, error, cause).await
             }
-            Outcome::Over => Ok(()),
+            QuestionOutcome::Over => Ok(()),
         };
         let dead = |code: &str| ["InvalidToken", "TaskDoesNotExist", "TaskTimedOut"].contains(&code);
         match self.signed(&by, sent) {

@@ -20,11 +20,11 @@ use aws_sdk_sfn::operation::start_sync_execution::StartSyncExecutionOutput;
 use aws_sdk_sfn::types::ExecutionStatus;
 
 use crate::budget::{Budget, Operation};
+use crate::caller_credentials::Signer;
 use crate::client::timeouts;
+use crate::clock_skew::{ClockInterceptor, ClockReading};
 use crate::cloudwatch::Window;
 use crate::failure::{Failure, Repeat};
-use crate::persons::Signer;
-use crate::skew::{Listener, Times};
 use crate::tokens::Token;
 
 /// Timeout of a synchronous start: an Express execution runs for at most five minutes, plus time for the
@@ -36,7 +36,7 @@ const LONGEST_SYNC: Duration = Duration::from_secs(310);
 const LONGEST_POLL: Duration = Duration::from_secs(70);
 
 /// Result of a call.
-pub(crate) type Answer<T> = std::result::Result<T, Failure>;
+pub(crate) type ApiResult<T> = std::result::Result<T, Failure>;
 
 /// Client of Step Functions and of its logs.
 pub(crate) struct Api {
@@ -48,7 +48,7 @@ pub(crate) struct Api {
 }
 
 /// Parameters of a start.
-pub(crate) struct Order<'a> {
+pub(crate) struct StartRequest<'a> {
     pub(crate) machine: &'a str,
     pub(crate) name: &'a str,
     pub(crate) input: &'a str,
@@ -68,9 +68,9 @@ impl Api {
     pub(crate) async fn start(
         &self,
         by: &Signer,
-        order: &Order<'_>,
+        order: &StartRequest<'_>,
         repeat: Repeat,
-    ) -> Answer<StartExecutionOutput> {
+    ) -> ApiResult<StartExecutionOutput> {
         self.take(Operation::Start)?;
         let call = self.client.start_execution().state_machine_arn(order.machine).name(order.name);
         let call = call.input(order.input).set_trace_header(order.trace.clone());
@@ -82,8 +82,8 @@ impl Api {
     pub(crate) async fn start_sync(
         &self,
         by: &Signer,
-        order: &Order<'_>,
-    ) -> Answer<StartSyncExecutionOutput> {
+        order: &StartRequest<'_>,
+    ) -> ApiResult<StartSyncExecutionOutput> {
         self.take(Operation::StartSync)?;
         let call = self.client.start_sync_execution().state_machine_arn(order.machine).name(order.name);
         let call = call.input(order.input).set_trace_header(order.trace.clone());
@@ -95,21 +95,25 @@ impl Api {
         sent.map_err(|e| Failure::of(Operation::StartSync.name(), Repeat::Unsafe, e))
     }
 
-    pub(crate) async fn describe(&self, arn: &str) -> Answer<DescribeExecutionOutput> {
+    pub(crate) async fn describe(&self, arn: &str) -> ApiResult<DescribeExecutionOutput> {
         self.take(Operation::Describe)?;
         let sent = self.client.describe_execution().execution_arn(arn).send().await;
         sent.map_err(|e| Failure::of(Operation::Describe.name(), Repeat::Safe, e))
     }
 
     /// Returns a page of the running executions of a state machine.
-    pub(crate) async fn running(&self, machine: &str, page: Option<String>) -> Answer<ListExecutionsOutput> {
+    pub(crate) async fn running(
+        &self,
+        machine: &str,
+        page: Option<String>,
+    ) -> ApiResult<ListExecutionsOutput> {
         self.take(Operation::List)?;
         let call = self.client.list_executions().state_machine_arn(machine).max_results(1000);
         let call = call.status_filter(ExecutionStatus::Running).set_next_token(page);
         call.send().await.map_err(|e| Failure::of(Operation::List.name(), Repeat::Safe, e))
     }
 
-    pub(crate) async fn stop(&self, by: &Signer, arn: &str, error: &str, cause: &str) -> Answer<()> {
+    pub(crate) async fn stop(&self, by: &Signer, arn: &str, error: &str, cause: &str) -> ApiResult<()> {
         self.take(Operation::Stop)?;
         let call = self.client.stop_execution().execution_arn(arn).error(error).cause(cause);
         let sent = call.customize().config_override(by.config()).send().await;
@@ -123,7 +127,7 @@ impl Api {
         most: i32,
         data: bool,
         page: Option<String>,
-    ) -> Answer<GetExecutionHistoryOutput> {
+    ) -> ApiResult<GetExecutionHistoryOutput> {
         self.take(Operation::History)?;
         let call = self.client.get_execution_history().execution_arn(arn).reverse_order(true);
         let call = call.max_results(most).include_execution_data(data).set_next_token(page);
@@ -137,7 +141,7 @@ impl Api {
         arn: &str,
         window: Window,
         page: Option<String>,
-    ) -> Answer<FilterLogEventsOutput> {
+    ) -> ApiResult<FilterLogEventsOutput> {
         self.take(Operation::LogEvents)?;
         let call = self.logs.filter_log_events().log_group_name(group).filter_pattern(format!("\"{arn}\""));
         let call = call.start_time(window.since).set_end_time(window.until).start_from_head(false);
@@ -145,25 +149,25 @@ impl Api {
         sent.map_err(|e| Failure::of(Operation::LogEvents.name(), Repeat::Safe, e))
     }
 
-    pub(crate) async fn describe_machine(&self, arn: &str) -> Answer<DescribeStateMachineOutput> {
+    pub(crate) async fn describe_machine(&self, arn: &str) -> ApiResult<DescribeStateMachineOutput> {
         self.take(Operation::DescribeMachine)?;
         let sent = self.client.describe_state_machine().state_machine_arn(arn).send().await;
         sent.map_err(|e| Failure::of(Operation::DescribeMachine.name(), Repeat::Safe, e))
     }
 
     /// Returns a page of all state machines in the region.
-    pub(crate) async fn machines(&self, page: Option<String>) -> Answer<ListStateMachinesOutput> {
+    pub(crate) async fn machines(&self, page: Option<String>) -> ApiResult<ListStateMachinesOutput> {
         self.take(Operation::ListMachines)?;
         let sent = self.client.list_state_machines().max_results(1000).set_next_token(page).send().await;
         sent.map_err(|e| Failure::of(Operation::ListMachines.name(), Repeat::Safe, e))
     }
 
     /// Lists one state machine, to check that AWS answers and to read its clock.
-    pub(crate) async fn knock(&self) -> (Answer<()>, Option<Times>) {
+    pub(crate) async fn probe(&self) -> (ApiResult<()>, Option<ClockReading>) {
         if let Err(failure) = self.take(Operation::ListMachines) {
             return (Err(failure), None);
         }
-        let listener = Listener::default();
+        let listener = ClockInterceptor::default();
         let config = aws_sdk_sfn::Config::builder().interceptor(listener.clone());
         let call = self.client.list_state_machines().max_results(1);
         let sent = call.customize().config_override(config).send().await;
@@ -171,14 +175,14 @@ impl Api {
         (sent, listener.heard())
     }
 
-    pub(crate) async fn describe_activity(&self, arn: &str) -> Answer<()> {
+    pub(crate) async fn describe_activity(&self, arn: &str) -> ApiResult<()> {
         self.take(Operation::DescribeActivity)?;
         let sent = self.client.describe_activity().activity_arn(arn).send().await;
         sent.map(drop).map_err(|e| Failure::of(Operation::DescribeActivity.name(), Repeat::Safe, e))
     }
 
     /// Returns the tags of a state machine.
-    pub(crate) async fn tags(&self, arn: &str) -> Answer<BTreeMap<String, String>> {
+    pub(crate) async fn tags(&self, arn: &str) -> ApiResult<BTreeMap<String, String>> {
         self.take(Operation::ListTags)?;
         let sent = self.client.list_tags_for_resource().resource_arn(arn).send().await;
         let answer = sent.map_err(|e| Failure::of(Operation::ListTags.name(), Repeat::Safe, e))?;
@@ -187,7 +191,7 @@ impl Api {
     }
 
     /// Polls an activity for a task. The response has no token if there is no task.
-    pub(crate) async fn activity_task(&self, activity: &str) -> Answer<GetActivityTaskOutput> {
+    pub(crate) async fn activity_task(&self, activity: &str) -> ApiResult<GetActivityTaskOutput> {
         self.take(Operation::ActivityTask)?;
         let config = aws_sdk_sfn::Config::builder().timeout_config(timeouts(LONGEST_POLL));
         let call = self.client.get_activity_task().activity_arn(activity).worker_name("taskbridge");
@@ -195,7 +199,7 @@ impl Api {
         sent.map_err(|e| Failure::of(Operation::ActivityTask.name(), Repeat::Safe, e))
     }
 
-    pub(crate) async fn task_success(&self, by: &Signer, token: &Token, output: &str) -> Answer<()> {
+    pub(crate) async fn task_success(&self, by: &Signer, token: &Token, output: &str) -> ApiResult<()> {
         self.take(Operation::TaskSuccess)?;
         let call = self.client.send_task_success().task_token(token.reveal()).output(output);
         let sent = call.customize().config_override(by.config()).send().await;
@@ -208,14 +212,14 @@ impl Api {
         token: &Token,
         error: &str,
         cause: &str,
-    ) -> Answer<()> {
+    ) -> ApiResult<()> {
         self.take(Operation::TaskFailure)?;
         let call = self.client.send_task_failure().task_token(token.reveal()).error(error).cause(cause);
         let sent = call.customize().config_override(by.config()).send().await;
         sent.map(drop).map_err(|e| Failure::of(Operation::TaskFailure.name(), Repeat::Safe, e))
     }
 
-    pub(crate) async fn task_heartbeat(&self, token: &Token) -> Answer<()> {
+    pub(crate) async fn task_heartbeat(&self, token: &Token) -> ApiResult<()> {
         self.take(Operation::TaskHeartbeat)?;
         let sent = self.client.send_task_heartbeat().task_token(token.reveal()).send().await;
         sent.map(drop).map_err(|e| Failure::of(Operation::TaskHeartbeat.name(), Repeat::Safe, e))
@@ -226,7 +230,7 @@ impl Api {
         self.budget.left()
     }
 
-    fn take(&self, operation: Operation) -> Answer<()> {
+    fn take(&self, operation: Operation) -> ApiResult<()> {
         self.budget.take(operation).map_err(|error| Failure { code: None, error })
     }
 }

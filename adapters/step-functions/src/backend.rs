@@ -13,24 +13,24 @@ use taskbridge_sdk::{
 use tokio::time::Instant;
 
 use crate::account::Account;
-use crate::answer::Given;
-use crate::api::{Answer, Api};
+use crate::answer::DeliveredAnswers;
+use crate::api::{Api, ApiResult};
 use crate::arn::ExecutionArn;
-use crate::asks::Ways;
 use crate::budget::Budget;
+use crate::caller_credentials::{CallerSessions, Signer};
 use crate::check;
 use crate::checkup::Settings;
 use crate::client::{self, Clients};
 use crate::config::Config;
-use crate::discovery::Offers;
+use crate::discovery::DiscoveryCache;
 use crate::hooks::Hook;
-use crate::lists::Lists;
+use crate::list_cache::ExecutionListCache;
 use crate::machines::Machines;
-use crate::persons::{Persons, Signer};
+use crate::progress::ExecutionTracker;
+use crate::question_history::QuestionChannels;
 use crate::queue::Queue;
 use crate::reader::{Reader, Sources};
 use crate::state::{STOPPED_CAUSE, STOPPED_ERROR};
-use crate::steps::Watch;
 use crate::tokens::Tokens;
 
 /// How long a new execution may be unknown to parts of AWS.
@@ -48,23 +48,23 @@ pub(crate) struct StepFunctions {
     pub(crate) region: String,
     pub(crate) account: Account,
     pub(crate) machines: Machines,
-    pub(crate) watch: Arc<Watch>,
-    pub(crate) lists: Arc<Lists>,
+    pub(crate) watch: Arc<ExecutionTracker>,
+    pub(crate) lists: Arc<ExecutionListCache>,
     pub(crate) tokens: Arc<Tokens>,
-    pub(crate) given: Given,
+    pub(crate) given: DeliveredAnswers,
     pub(crate) sources: Arc<Sources>,
     /// `None` if the config names neither an activity nor a queue.
     reader: Option<Reader>,
     pub(crate) call_timeout: Duration,
     /// How long the server waits for a call.
     pub(crate) call_limit: Duration,
-    pub(crate) offers: Offers,
+    pub(crate) offers: DiscoveryCache,
     /// `None` if the config has no hook secret.
     hook: Option<Hook>,
     pub(crate) settings: Settings,
     pub(crate) credentials: SharedCredentialsProvider,
     /// `None` if all calls use the bridge's own credentials.
-    pub(crate) persons: Option<Persons>,
+    pub(crate) persons: Option<CallerSessions>,
     /// Recent start requests of this process, and their times.
     started: Mutex<HashMap<String, Instant>>,
     /// Ended executions whose histories could not be read, and since when.
@@ -80,11 +80,11 @@ impl StepFunctions {
         }
         let secret = config.hook_secret.clone();
         let settings = Settings::of(&config, &context.name);
-        let ways = Ways { activities: config.activities.clone(), queue: config.queue.clone() };
+        let ways = QuestionChannels { activities: config.activities.clone(), queue: config.queue.clone() };
         let reads = !ways.are_closed();
         let api = Arc::new(Api::new(steps, logs, Budget::new(&config.quotas), config.endpoint.is_some()));
-        let lists = Arc::new(Lists::new(config.list_every));
-        let watch = Arc::new(Watch::new(config.progress_calls_per_minute, ways, lists.clone()));
+        let lists = Arc::new(ExecutionListCache::new(config.list_every));
+        let watch = Arc::new(ExecutionTracker::new(config.progress_calls_per_minute, ways, lists.clone()));
         let tokens = Arc::<Tokens>::default();
         let sources = Arc::new(Sources {
             api: api.clone(),
@@ -101,7 +101,7 @@ impl StepFunctions {
             account,
             machines: Machines::default(),
             tokens,
-            given: Given::default(),
+            given: DeliveredAnswers::default(),
             hook: secret.map(|secret| Hook::new(secret, watch.clone())),
             settings,
             credentials,
@@ -112,7 +112,7 @@ impl StepFunctions {
             sources,
             call_timeout: config.call_timeout,
             call_limit: context.call_limit,
-            offers: Offers::new(config.discover.unwrap_or_default()),
+            offers: DiscoveryCache::new(config.discover.unwrap_or_default()),
             started: Mutex::default(),
             unread: Mutex::default(),
         })
@@ -147,7 +147,7 @@ impl StepFunctions {
 
     /// Checks the result of a signed call. Drops a session that AWS rejected. An expired session becomes
     /// `Unavailable`, so that the next attempt uses another session.
-    pub(crate) fn signed<T>(&self, by: &Signer, answer: Answer<T>) -> Answer<T> {
+    pub(crate) fn signed<T>(&self, by: &Signer, answer: ApiResult<T>) -> ApiResult<T> {
         let (Some(persons), Err(failure)) = (&self.persons, &answer) else { return answer };
         if failure.is_of_credentials() {
             persons.forget(by);
@@ -171,11 +171,11 @@ impl Backend for StepFunctions {
     }
 
     async fn find(&self, job: &JobSpec) -> Result<Option<Started>> {
-        self.look_for(job).await
+        self.find_job(job).await
     }
 
     async fn observe(&self, handle: &JobHandle) -> Result<Observation> {
-        self.look(handle, true).await
+        self.poll_execution(handle, true).await
     }
 
     async fn cancel(&self, handle: &JobHandle) -> Result<()> {
@@ -186,7 +186,7 @@ impl Backend for StepFunctions {
         let stoppable = |arn: &ExecutionArn<'_>| !arn.is_express() && !arn.is_attached();
         let Some(arn) = ExecutionArn::parse(handle).filter(stoppable) else { return Ok(()) };
         let by = self.signer(whom).await?;
-        self.lists.stir(arn.as_str(), Instant::now());
+        self.lists.mark_changed(arn.as_str(), Instant::now());
         let asked = self.api.stop(&by, arn.as_str(), STOPPED_ERROR, STOPPED_CAUSE).await;
         match self.signed(&by, asked) {
             Ok(()) => Ok(()),
@@ -207,7 +207,7 @@ impl Backend for StepFunctions {
     }
 
     async fn observe_all(&self, group: &GroupKey, jobs: &[Subject]) -> Vec<Result<Observation>> {
-        self.sweep(group, jobs).await
+        self.poll_group(group, jobs).await
     }
 
     fn questions(&self) -> Option<&dyn Questions> {

@@ -8,18 +8,18 @@ use aws_sdk_sfn::types::{StateMachineStatus, StateMachineType};
 use serde::Deserialize as _;
 use taskbridge_sdk::{Checkup, ErrorKind, Finding, ToolTarget, Verdict, async_trait};
 
-use crate::api::Answer;
+use crate::api::ApiResult;
 use crate::arn::MachineArn;
 use crate::backend::StepFunctions;
 use crate::bound::{self, Unbounded};
+use crate::clock_skew::{ClockReading, now};
 use crate::config::{Config, Target};
+use crate::discovered_machine::DiscoveredMachine;
 use crate::failure::without_credentials;
 use crate::identity;
 use crate::machines::Description;
 use crate::needs::{self, Used};
-use crate::offer::Wanted;
-use crate::permissions::{Attempt, Need};
-use crate::skew::{Times, now};
+use crate::permissions::{Attempt, RequiredPermission};
 use crate::trust;
 
 /// Clock difference above which AWS rejects signatures.
@@ -66,7 +66,7 @@ impl Checkup for StepFunctions {
         if found[0].verdict == Verdict::Fault {
             return found;
         }
-        let (answer, times) = self.api.knock().await;
+        let (answer, times) = self.api.probe().await;
         if let Err(fault) = self.of_answer(&answer) {
             found.extend(times.map(clock));
             found.push(fault);
@@ -119,7 +119,7 @@ impl StepFunctions {
     }
 
     /// Returns a fault if further checks make no sense.
-    fn of_answer(&self, answer: &Answer<()>) -> Result<(), Finding> {
+    fn of_answer(&self, answer: &ApiResult<()>) -> Result<(), Finding> {
         let Err(failure) = answer else { return Ok(()) };
         if failure.is_of_credentials() {
             let fix = "get new credentials (`aws sso login`, a new key), and see that the clock is right";
@@ -150,13 +150,13 @@ impl StepFunctions {
         }
     }
 
-    fn may_list(&self, answer: &Answer<()>, by_name: Option<&ToolTarget>) -> Need {
+    fn may_list(&self, answer: &ApiResult<()>, by_name: Option<&ToolTarget>) -> RequiredPermission {
         let whose = match by_name {
             Some(tool) => format!("tool `{}`, whose state machine is a name", tool.tool),
             None => "discovery".to_owned(),
         };
         let denied = answer.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
-        Need {
+        RequiredPermission {
             action: "states:ListStateMachines",
             resource: "*".to_owned(),
             whose,
@@ -167,7 +167,11 @@ impl StepFunctions {
     }
 
     /// Checks that a tool's state machine exists and can be started or followed.
-    async fn of_tool(&self, tool: &ToolTarget, needs: &mut Vec<Need>) -> (Finding, Option<Used>) {
+    async fn of_tool(
+        &self,
+        tool: &ToolTarget,
+        needs: &mut Vec<RequiredPermission>,
+    ) -> (Finding, Option<Used>) {
         let whose = format!("tool `{}`", tool.tool);
         let target = match Target::deserialize(&tool.target) {
             Ok(target) => target,
@@ -202,7 +206,7 @@ impl StepFunctions {
         }
         let seen = self.api.describe_machine(arn.as_str()).await;
         let denied = seen.as_ref().err().filter(|failure| failure.error.kind() == ErrorKind::Denied);
-        needs.push(Need {
+        needs.push(RequiredPermission {
             action: "states:DescribeStateMachine",
             resource: used.arn.clone(),
             whose: whose.clone(),
@@ -263,14 +267,14 @@ impl StepFunctions {
             }
             if used.len() < MOST_DISCOVERED {
                 let whose = format!("discovered `{}`", machine.name);
-                let Wanted { arn, express, log_group, .. } = machine;
+                let DiscoveredMachine { arn, express, log_group, .. } = machine;
                 used.push(Used { whose, arn, express, attaches: false, log_group });
             }
         }
     }
 }
 
-fn clock(Times { theirs, ours }: Times) -> Finding {
+fn clock(ClockReading { theirs, ours }: ClockReading) -> Finding {
     Finding::clock("AWS's", theirs, ours, SKEW)
 }
 

@@ -15,9 +15,9 @@ use aws_sdk_sfn::config::{ProvideCredentials, Region, SharedCredentialsProvider}
 use taskbridge_sdk::{Connect, Error, ErrorKind, Result};
 
 use crate::account::Account;
+use crate::caller_credentials::CallerSessions;
 use crate::config::{AssumeRole, Config};
 use crate::failure::without_credentials;
-use crate::persons::Persons;
 
 /// Timeout of establishing a connection.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ pub(crate) struct Clients {
     pub(crate) account: Account,
     pub(crate) credentials: SharedCredentialsProvider,
     /// `None` if all calls use the bridge's own credentials.
-    pub(crate) persons: Option<Persons>,
+    pub(crate) persons: Option<CallerSessions>,
 }
 
 pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Clients> {
@@ -76,7 +76,8 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
             }
         }
     }
-    let persons = config.per_caller.clone().map(|wanted| Persons::new(sts, wanted, config.call_timeout));
+    let persons =
+        config.per_caller.clone().map(|wanted| CallerSessions::new(sts, wanted, config.call_timeout));
     let queue = config.queue.as_deref().and_then(origin).map(|origin| {
         let builder = aws_sdk_sqs::config::Builder::from(&found)
             .credentials_provider(provider.clone())

@@ -7,7 +7,7 @@ use serde_json::Value;
 use taskbridge_sdk::{LogRequest, LogText, Result, Timestamp};
 
 use crate::api::Api;
-use crate::history::Happened;
+use crate::history::ExecutionEvent;
 use crate::log::Tail;
 
 /// Maximum number of pages read for one tail. AWS may return an empty page with a token for the next one.
@@ -106,14 +106,14 @@ pub(crate) async fn tail(
 
 /// Parses a line that logs an event of this execution. Other lines may mention it, such as those of the
 /// execution that started it; they return `None`.
-fn happened(line: &str, at: Option<Timestamp>, arn: &str) -> Option<Happened> {
+fn happened(line: &str, at: Option<Timestamp>, arn: &str) -> Option<ExecutionEvent> {
     let event: Value = serde_json::from_str(line).ok()?;
     if event["execution_arn"] != arn {
         return None;
     }
     let details = &event["details"];
     let text = |name: &str| details[name].as_str().map(str::to_owned);
-    Some(Happened {
+    Some(ExecutionEvent {
         id: number(&event["id"])?,
         previous: number(&event["previous_event_id"]).unwrap_or_default(),
         at,
@@ -125,7 +125,7 @@ fn happened(line: &str, at: Option<Timestamp>, arn: &str) -> Option<Happened> {
             .and_then(|n| n.try_into().ok()),
         error: text("error"),
         cause: text("cause"),
-        ..Happened::default()
+        ..ExecutionEvent::default()
     })
 }
 
@@ -154,13 +154,13 @@ mod tests {
     fn log_line_parses_to_history_event() {
         let at = Some(Timestamp::from_millis(1_785_902_417_192));
         let entered = line(r#""details":{"name":"Run","input":"{}","inputDetails":{"truncated":false}},"#);
-        let expected = Happened {
+        let expected = ExecutionEvent {
             id: 2,
             previous: 1,
             at,
             kind: "TaskStateEntered".to_owned(),
             name: Some("Run".to_owned()),
-            ..Happened::default()
+            ..ExecutionEvent::default()
         };
         assert_eq!(happened(&entered, at, ARN), Some(expected));
         for details in [r#"{"name":"Each","index":"7"}"#, r#"{"name":"Each","index":7}"#, r#"{"length":"7"}"#]

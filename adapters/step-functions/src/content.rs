@@ -6,14 +6,14 @@ use taskbridge_sdk::Ask;
 
 /// Content of a question.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Content {
+pub(crate) struct QuestionContent {
     /// Digest of the whole message except the token.
     pub(crate) digest: String,
     pub(crate) message: String,
     pub(crate) ask: Ask,
 }
 
-impl Content {
+impl QuestionContent {
     /// Parses the message of a step.
     ///
     /// # Errors
@@ -80,12 +80,14 @@ mod tests {
             (json!({"message": "?", "url": 3}), "`url` is not of the form"),
             (json!({"message": "?", "url": "https://x", "schema": {}}), "more than one of `schema`, `url`"),
         ] {
-            let why = Content::of(&said).unwrap_err();
+            let why = QuestionContent::of(&said).unwrap_err();
             assert!(why.contains(part), "{why}");
         }
         assert_eq!(
-            Content::of(&json!({"message": "?", "a": {"x": 1, "y": 2}, "token": "t"})).unwrap().digest,
-            Content::of(&json!({"a": {"y": 2, "x": 1}, "message": "?"})).unwrap().digest,
+            QuestionContent::of(&json!({"message": "?", "a": {"x": 1, "y": 2}, "token": "t"}))
+                .unwrap()
+                .digest,
+            QuestionContent::of(&json!({"a": {"y": 2, "x": 1}, "message": "?"})).unwrap().digest,
         );
     }
 }

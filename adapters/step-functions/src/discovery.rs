@@ -9,12 +9,12 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{DiscoveredTool, Discovery, Error, ErrorKind, Result, async_trait};
 use tokio::time::Instant;
 
-use crate::api::Answer;
+use crate::api::ApiResult;
 use crate::backend::StepFunctions;
 use crate::config::Discover;
+use crate::discovered_machine::DiscoveredMachine;
 use crate::history::MOST_PAGES;
 use crate::machines::{Description, is_gone};
-use crate::offer::Wanted;
 
 /// Number of state machines that are read concurrently.
 const AT_A_TIME: usize = 8;
@@ -22,7 +22,7 @@ const AT_A_TIME: usize = 8;
 const AGAIN: usize = 10;
 
 /// Filter of discovery, and the cached results.
-pub(crate) struct Offers {
+pub(crate) struct DiscoveryCache {
     wanted: Discover,
     read: Mutex<HashMap<String, Read>>,
     /// Problems of state machines that were already logged.
@@ -36,10 +36,10 @@ struct Read {
     /// Creation time at AWS: a new state machine of the same name has another.
     made: i64,
     /// `None` if the filter excludes it, or it no longer exists.
-    machine: Option<Wanted>,
+    machine: Option<DiscoveredMachine>,
 }
 
-impl Offers {
+impl DiscoveryCache {
     pub(crate) fn new(wanted: Discover) -> Self {
         Self { wanted, read: Mutex::default(), told: Mutex::default() }
     }
@@ -87,7 +87,7 @@ impl Discovery for StepFunctions {
 
 impl StepFunctions {
     /// Returns the cached state machines as tools. If one cannot be a tool, returns the reason.
-    pub(crate) fn tools(&self) -> Vec<(Wanted, Result<DiscoveredTool, String>)> {
+    pub(crate) fn tools(&self) -> Vec<(DiscoveredMachine, Result<DiscoveredTool, String>)> {
         let read = self.offers.read.lock();
         let machines = read.values().filter_map(|read| read.machine.clone());
         let schemas = &self.offers.wanted.input_schemas;
@@ -97,7 +97,7 @@ impl StepFunctions {
                 (machine, tool)
             })
             .collect();
-        let problem = |(machine, tool): &(Wanted, Result<_, String>)| {
+        let problem = |(machine, tool): &(DiscoveredMachine, Result<_, String>)| {
             let why = tool.as_ref().err()?;
             Some(format!("the state machine `{}` is not offered as a tool: {why}", machine.name))
         };
@@ -135,11 +135,11 @@ impl StepFunctions {
             self.offers.read.lock().insert(item.state_machine_arn, read);
             Ok(())
         });
-        let done: Vec<Answer<()>> = reads.buffer_unordered(AT_A_TIME).collect().await;
-        Ok(done.into_iter().collect::<Answer<()>>()?)
+        let done: Vec<ApiResult<()>> = reads.buffer_unordered(AT_A_TIME).collect().await;
+        Ok(done.into_iter().collect::<ApiResult<()>>()?)
     }
 
-    async fn read_one(&self, item: &StateMachineListItem) -> Answer<Option<Wanted>> {
+    async fn read_one(&self, item: &StateMachineListItem) -> ApiResult<Option<DiscoveredMachine>> {
         let arn = item.state_machine_arn.as_str();
         let tags = match self.api.tags(arn).await {
             Ok(tags) => tags,
@@ -163,13 +163,13 @@ impl StepFunctions {
             Err(failure) => return Err(failure),
         };
         let said = Description::from(&seen);
-        let machine = Wanted {
+        let machine = DiscoveredMachine {
             arn: arn.to_owned(),
             name: item.name.clone(),
             express: item.r#type == StateMachineType::Express,
             tags,
             description: seen.description,
-            ..Wanted::default()
+            ..DiscoveredMachine::default()
         };
         let machine = machine.with(&said);
         self.machines.learn(arn, said).await;

@@ -144,8 +144,9 @@ impl Failure {
             "" => format!("{operation}: {named}"),
             words => format!("{operation}: {named}: {words}"),
         };
-        let after =
-            || patience(response.headers().get("retry-after"), response.headers().get("x-amz-retry-after"));
+        let after = || {
+            retry_after(response.headers().get("retry-after"), response.headers().get("x-amz-retry-after"))
+        };
         let error = match meaning(&code, status) {
             Meaning::Rejected => Error::rejected(message),
             Meaning::Denied => Error::denied(message),
@@ -278,7 +279,7 @@ fn refused_by_imds(error: &CredentialsError) -> Option<String> {
 }
 
 /// Returns the delay that AWS requests: one header has seconds, the other milliseconds.
-fn patience(seconds: Option<&str>, millis: Option<&str>) -> Option<Duration> {
+fn retry_after(seconds: Option<&str>, millis: Option<&str>) -> Option<Duration> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     match (millis.and_then(number), seconds.and_then(number)) {
         (Some(millis), _) => Some(Duration::from_millis(millis)),

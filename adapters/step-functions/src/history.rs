@@ -5,7 +5,7 @@ use aws_sdk_sfn::primitives::DateTime;
 use aws_sdk_sfn::types::HistoryEvent;
 use taskbridge_sdk::{ErrorKind, Result, Timestamp};
 
-use crate::api::{Answer, Api};
+use crate::api::{Api, ApiResult};
 
 /// Maximum number of pages read for one purpose, which covers the longest possible history.
 pub(crate) const MOST_PAGES: usize = 25;
@@ -14,7 +14,7 @@ pub(crate) const PAGE: i32 = 1000;
 
 /// Event of an execution.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Happened {
+pub(crate) struct ExecutionEvent {
     /// Number of the event, counted from 1.
     pub(crate) id: i64,
     /// Id of the event that this one follows from.
@@ -50,7 +50,7 @@ pub(crate) fn timestamp(moment: &DateTime) -> Option<Timestamp> {
     moment.to_millis().ok().map(Timestamp::from_millis)
 }
 
-impl From<&HistoryEvent> for Happened {
+impl From<&HistoryEvent> for ExecutionEvent {
     fn from(event: &HistoryEvent) -> Self {
         let mut it = Self {
             id: event.id,
@@ -84,7 +84,7 @@ impl From<&HistoryEvent> for Happened {
 }
 
 /// Copies the details of a task that another service runs.
-fn task(event: &HistoryEvent, it: &mut Happened) {
+fn task(event: &HistoryEvent, it: &mut ExecutionEvent) {
     if let Some(scheduled) = &event.activity_scheduled_event_details {
         (it.resource, it.parameters) = (Some(scheduled.resource.clone()), scheduled.input.clone());
     }
@@ -127,7 +127,12 @@ fn failure(event: &HistoryEvent) -> (Option<String>, Option<String>) {
 
 /// Returns the events after `known`, oldest first. The flag is false if more events lie between `known` and
 /// the returned ones. `data` requests the inputs and outputs of states.
-pub(crate) async fn newest(api: &Api, arn: &str, known: i64, data: bool) -> Answer<(Vec<Happened>, bool)> {
+pub(crate) async fn newest(
+    api: &Api,
+    arn: &str,
+    known: i64,
+    data: bool,
+) -> ApiResult<(Vec<ExecutionEvent>, bool)> {
     let (mut read, mut page) = (Vec::new(), None);
     for _ in 0..MOST_PAGES {
         let answer = api.history(arn, if known == 0 { PAGE } else { 100 }, data, page).await?;
@@ -136,7 +141,7 @@ pub(crate) async fn newest(api: &Api, arn: &str, known: i64, data: bool) -> Answ
                 read.reverse();
                 return Ok((read, true));
             }
-            read.push(Happened::from(event));
+            read.push(ExecutionEvent::from(event));
         }
         page = answer.next_token;
         if page.is_none() {
@@ -152,7 +157,7 @@ pub(crate) async fn newest(api: &Api, arn: &str, known: i64, data: bool) -> Answ
 /// it, or access is denied.
 pub(crate) async fn origin(api: &Api, arn: &str) -> Result<Option<Origin>> {
     match api.history(arn, 500, true, None).await {
-        Ok(answer) => Ok(origin_in(&answer.events.iter().map(Happened::from).collect::<Vec<_>>())),
+        Ok(answer) => Ok(origin_in(&answer.events.iter().map(ExecutionEvent::from).collect::<Vec<_>>())),
         // Without the permission, the answer has fewer details but is always the same.
         Err(failure) if failure.error.kind() == ErrorKind::Denied => Ok(None),
         Err(failure) => Err(failure.into()),
@@ -160,8 +165,8 @@ pub(crate) async fn origin(api: &Api, arn: &str) -> Result<Option<Origin>> {
 }
 
 /// Follows the newest failure back to its state. The newest event comes first.
-fn origin_in(events: &[Happened]) -> Option<Origin> {
-    let failed = |event: &&Happened| {
+fn origin_in(events: &[ExecutionEvent]) -> Option<Origin> {
+    let failed = |event: &&ExecutionEvent| {
         let kind = event.kind.as_str();
         !kind.starts_with("Execution")
             && !kind.starts_with("MapState")
@@ -169,7 +174,7 @@ fn origin_in(events: &[Happened]) -> Option<Origin> {
             && !kind.starts_with("MapIteration")
             && (kind == "FailStateEntered" || kind.ends_with("Failed") || kind.ends_with("TimedOut"))
     };
-    let ended = |event: &&Happened| event.kind.starts_with("Execution");
+    let ended = |event: &&ExecutionEvent| event.kind.starts_with("Execution");
     let mut at = events.iter().find(failed).or_else(|| events.iter().find(ended))?;
     loop {
         if let (true, Some(state)) = (at.kind.ends_with("StateEntered"), &at.name) {
@@ -184,15 +189,15 @@ fn origin_in(events: &[Happened]) -> Option<Origin> {
 mod tests {
     use super::*;
 
-    fn event(id: i64, previous: i64, kind: &str, name: &str) -> Happened {
+    fn event(id: i64, previous: i64, kind: &str, name: &str) -> ExecutionEvent {
         let (name, input) = match name {
             "" => (None, None),
             name => (Some(name.to_owned()), Some(format!("{{\"of\":\"{name}\"}}"))),
         };
-        Happened { id, previous, kind: kind.to_owned(), name, input, ..Happened::default() }
+        ExecutionEvent { id, previous, kind: kind.to_owned(), name, input, ..ExecutionEvent::default() }
     }
 
-    fn origin(mut events: Vec<Happened>) -> Option<String> {
+    fn origin(mut events: Vec<ExecutionEvent>) -> Option<String> {
         events.reverse();
         origin_in(&events).map(|origin| origin.state)
     }

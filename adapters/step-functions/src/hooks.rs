@@ -9,7 +9,7 @@ use serde_json::Value;
 use taskbridge_sdk::{Delivery, Hooks, JobHandle, Secret, Told, same_secret};
 
 use crate::arn::{ExecutionArn, attached};
-use crate::steps::Watch;
+use crate::progress::ExecutionTracker;
 
 /// Header that contains the secret.
 pub(crate) const HEADER: &str = "x-taskbridge-secret";
@@ -17,13 +17,13 @@ pub(crate) const HEADER: &str = "x-taskbridge-secret";
 /// Hook that accepts posts with the right secret.
 pub(crate) struct Hook {
     secret: Secret,
-    watch: Arc<Watch>,
+    watch: Arc<ExecutionTracker>,
     /// True once a post that is not such an event was logged.
     told: AtomicBool,
 }
 
 impl Hook {
-    pub(crate) fn new(secret: Secret, watch: Arc<Watch>) -> Self {
+    pub(crate) fn new(secret: Secret, watch: Arc<ExecutionTracker>) -> Self {
         Self { secret, watch, told: AtomicBool::new(false) }
     }
 }

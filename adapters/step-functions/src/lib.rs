@@ -4,20 +4,20 @@
 //!
 //! - `start` starts executions: it chooses the name and handles unclear responses. `input` builds the input,
 //!   and `bound` refuses executions that may run too long.
-//! - `look` polls one execution and `sweep` many, with the lists that `lists` caches.
-//! - `state` translates the status, `steps` the progress. `log` builds the log from the history, or from
-//!   `cloudwatch`.
-//! - `asks` and `content` find the questions of an execution. `reader` receives the `tokens` of waiting
-//!   steps, and `answer` delivers the answers.
-//! - `discovery` finds state machines, and `offer` turns them into tools.
+//! - `observe` polls one execution and `observe_all` many, with the lists that `list_cache` caches.
+//! - `state` translates the status, `progress` computes the progress. `log` builds the log from the history,
+//!   or from `cloudwatch`.
+//! - `question_history` and `content` find the questions of an execution. `reader` receives the `tokens` of
+//!   waiting steps, and `answer` delivers the answers.
+//! - `discovery` finds state machines, and `discovered_machine` turns them into tools.
 //! - `checkup` checks everything. `permissions` tries each permission, `policy` is the policy that grants
 //!   them, and `offline` writes it without a call of AWS.
 //! - `hooks` parses posts of EventBridge.
-//! - `persons` chooses the credentials of a call, `session` describes a person to AWS, and `trust` checks
-//!   that the role can be assumed.
+//! - `caller_credentials` chooses the credentials of a call, `session` describes a person to AWS, and `trust`
+//!   checks that the role can be assumed.
 //!
-//! Only `client`, `api`, `queue`, `persons` and `trust` call AWS, and only `failure` interprets its errors.
-//! README.md lists for users what a job can do, and what was tested against what.
+//! Only `client`, `api`, `queue`, `caller_credentials` and `trust` call AWS, and only `failure` interprets
+//! its errors. README.md lists for users what a job can do, and what was tested against what.
 //!
 //! It must not depend on the server: all context arrives in [`taskbridge_sdk::Connect`]. It never retries,
 //! and neither does the AWS SDK.
@@ -26,41 +26,41 @@ mod account;
 mod answer;
 mod api;
 mod arn;
-mod asks;
 mod backend;
 mod bound;
 mod budget;
+mod caller_credentials;
 mod check;
 mod checkup;
 mod client;
+mod clock_skew;
 mod cloudwatch;
 mod config;
 mod content;
 mod definition;
+mod discovered_machine;
 mod discovery;
 mod failure;
 mod history;
 mod hooks;
 mod identity;
 mod input;
-mod lists;
+mod list_cache;
 mod log;
-mod look;
 mod machines;
 mod needs;
-mod offer;
+mod observe;
+mod observe_all;
 mod offline;
 mod permissions;
-mod persons;
 mod policy;
+mod progress;
+mod question_history;
 mod queue;
 mod reader;
 mod session;
-mod skew;
 mod start;
 mod state;
-mod steps;
-mod sweep;
 mod tokens;
 mod trust;
 

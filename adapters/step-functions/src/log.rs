@@ -3,11 +3,11 @@
 
 use taskbridge_sdk::{ErrorKind, JobHandle, LogRequest, LogText, Logs, Result, async_trait, one_line};
 
-use crate::api::{Answer, Api};
+use crate::api::{Api, ApiResult};
 use crate::arn::ExecutionArn;
 use crate::backend::StepFunctions;
 use crate::cloudwatch::{self, Window};
-use crate::history::{Happened, MOST_PAGES, PAGE};
+use crate::history::{ExecutionEvent, MOST_PAGES, PAGE};
 use crate::state::Facts;
 
 #[async_trait]
@@ -47,11 +47,11 @@ impl StepFunctions {
 }
 
 /// Reads the end of a history as a log.
-async fn of_history(api: &Api, arn: &str, request: &LogRequest) -> Answer<LogText> {
+async fn of_history(api: &Api, arn: &str, request: &LogRequest) -> ApiResult<LogText> {
     let (mut tail, mut page) = (Tail::new(request), None);
     for _ in 0..MOST_PAGES {
         let answer = api.history(arn, PAGE, true, page).await?;
-        answer.events.iter().for_each(|event| tail.take(&Happened::from(event)));
+        answer.events.iter().for_each(|event| tail.take(&ExecutionEvent::from(event)));
         page = answer.next_token;
         if page.is_none() || tail.is_full() {
             break;
@@ -76,7 +76,7 @@ impl Tail {
         Self { max_bytes: request.max_bytes, search, lines: Vec::new(), bytes: 0 }
     }
 
-    pub(crate) fn take(&mut self, event: &Happened) {
+    pub(crate) fn take(&mut self, event: &ExecutionEvent) {
         let line = line(event);
         if self.search.as_ref().is_none_or(|search| line.to_lowercase().contains(search)) {
             self.bytes += line.len() + 1;
@@ -101,12 +101,12 @@ impl Tail {
 }
 
 /// Returns the number of bytes that an event adds to the log.
-pub(crate) fn length(event: &Happened) -> u64 {
+pub(crate) fn length(event: &ExecutionEvent) -> u64 {
     u64::try_from(line(event).len() + 1).unwrap_or(u64::MAX)
 }
 
 /// Formats an event as a line.
-fn line(event: &Happened) -> String {
+fn line(event: &ExecutionEvent) -> String {
     let words = words(event);
     match event.at {
         Some(at) => format!("{at} {words}"),
@@ -114,7 +114,7 @@ fn line(event: &Happened) -> String {
     }
 }
 
-fn words(event: &Happened) -> String {
+fn words(event: &ExecutionEvent) -> String {
     let name = event.name.as_deref().unwrap_or_default();
     let number = event.number.unwrap_or_default();
     let what = match event.kind.as_str() {
@@ -173,9 +173,14 @@ mod tests {
     use super::*;
     use taskbridge_sdk::Timestamp;
 
-    fn event(kind: &str, name: &str) -> Happened {
+    fn event(kind: &str, name: &str) -> ExecutionEvent {
         let name = (!name.is_empty()).then(|| name.to_owned());
-        Happened { kind: kind.to_owned(), name, at: Some(Timestamp::from_millis(0)), ..Happened::default() }
+        ExecutionEvent {
+            kind: kind.to_owned(),
+            name,
+            at: Some(Timestamp::from_millis(0)),
+            ..ExecutionEvent::default()
+        }
     }
 
     /// Each event of the history becomes one readable line with its time.
@@ -191,7 +196,7 @@ mod tests {
         ] {
             assert_eq!(line(&event(kind, name)), format!("1970-01-01T00:00:00.000Z {words}"));
         }
-        let failed = Happened {
+        let failed = ExecutionEvent {
             error: Some("E".to_owned()),
             cause: Some("a\nb".to_owned()),
             ..event("TaskFailed", "")
@@ -207,7 +212,7 @@ mod tests {
         let taken = |request: &LogRequest, more| {
             let mut tail = Tail::new(request);
             for (id, name) in [(3, "C"), (1, "A"), (2, "B"), (3, "C")] {
-                tail.take(&Happened { id, at: None, ..event("TaskStateEntered", name) });
+                tail.take(&ExecutionEvent { id, at: None, ..event("TaskStateEntered", name) });
             }
             tail.text(more)
         };

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use taskbridge_sdk::{Error, Result};
 use tokio::time::Instant;
 
-use crate::api::{Answer, Api};
+use crate::api::{Api, ApiResult};
 use crate::arn::MachineArn;
 use crate::cloudwatch::LogGroup;
 use crate::definition::Definition;
@@ -66,7 +66,7 @@ fn believed(described: &Described, arn: &str) -> Option<Option<Description>> {
     (read.elapsed() < long).then(|| description.clone())
 }
 
-async fn ask(described: &mut Described, api: &Api, arn: &str) -> Answer<Description> {
+async fn ask(described: &mut Described, api: &Api, arn: &str) -> ApiResult<Description> {
     let answer = api.describe_machine(arn).await.map(|machine| Description::from(&machine));
     described.insert(arn.to_owned(), (answer.as_ref().ok().cloned(), Instant::now()));
     answer
@@ -102,13 +102,13 @@ impl Machines {
     }
 
     /// Requests the current definition of a state machine.
-    pub(crate) async fn definition_now(&self, api: &Api, arn: &str) -> Answer<Arc<Definition>> {
+    pub(crate) async fn definition_now(&self, api: &Api, arn: &str) -> ApiResult<Arc<Definition>> {
         let mut described = self.described.lock().await;
         Ok(ask(&mut described, api, arn).await?.definition)
     }
 
     /// Returns the log group of a state machine. `None` if it does not log, or no longer exists.
-    pub(crate) async fn log_group(&self, api: &Api, arn: &str) -> Answer<Option<LogGroup>> {
+    pub(crate) async fn log_group(&self, api: &Api, arn: &str) -> ApiResult<Option<LogGroup>> {
         let mut described = self.described.lock().await;
         if let Some(Some(description)) = believed(&described, arn) {
             return Ok(description.log_group);

@@ -8,7 +8,7 @@ use crate::backend::StepFunctions;
 use crate::checkup::Settings;
 use crate::cloudwatch::LogGroup;
 use crate::hooks::HEADER;
-use crate::permissions::{Attempt, Need, STARTED_HERE, execution};
+use crate::permissions::{Attempt, RequiredPermission, STARTED_HERE, execution};
 
 /// State machine of a tool.
 pub(crate) struct Used {
@@ -22,7 +22,7 @@ pub(crate) struct Used {
 }
 
 /// Adds the permissions for the state machine of a tool. `asks` is true if steps can ask users.
-pub(crate) fn of_machine(machine: &Used, asks: bool, needs: &mut Vec<Need>) {
+pub(crate) fn of_machine(machine: &Used, asks: bool, needs: &mut Vec<RequiredPermission>) {
     let Used { whose, arn, express, attaches, log_group } = machine;
     let mut need = |action, verdict, without, attempt: fn(String) -> Attempt, of_execution: bool| {
         let resource = match of_execution {
@@ -31,12 +31,12 @@ pub(crate) fn of_machine(machine: &Used, asks: bool, needs: &mut Vec<Need>) {
             false => arn.clone(),
         };
         let attempt = attempt(arn.clone());
-        needs.push(Need { action, resource, whose: whose.clone(), verdict, without, attempt });
+        needs.push(RequiredPermission { action, resource, whose: whose.clone(), verdict, without, attempt });
     };
     let fault = Verdict::Fault;
     if *express {
         need("states:StartSyncExecution", fault, "nothing is started", Attempt::StartSync, false);
-        needs.extend(log_group.as_ref().map(|group| Need {
+        needs.extend(log_group.as_ref().map(|group| RequiredPermission {
             action: "logs:FilterLogEvents",
             resource: group.arn().to_owned(),
             whose: whose.clone(),
@@ -70,7 +70,7 @@ pub(crate) fn of_discovery(
     place: &str,
     names: &str,
     tags: Attempt,
-    needs: &mut Vec<Need>,
+    needs: &mut Vec<RequiredPermission>,
 ) {
     let machines = format!("{place}:stateMachine:{names}");
     let whose = "discovery".to_owned();
@@ -79,7 +79,14 @@ pub(crate) fn of_discovery(
         false => (Verdict::Warning, "tags say nothing about tools"),
     };
     let (action, resource) = ("states:ListTagsForResource", machines.clone());
-    needs.push(Need { action, resource, whose: whose.clone(), verdict, without, attempt: tags });
+    needs.push(RequiredPermission {
+        action,
+        resource,
+        whose: whose.clone(),
+        verdict,
+        without,
+        attempt: tags,
+    });
     // The state machines found so far are tried one by one. These entries add future ones to the policy.
     let asks = ["states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"];
     let asks = asks.into_iter().filter(|_| settings.asks).map(|action| (action, machines.clone()));
@@ -94,12 +101,19 @@ pub(crate) fn of_discovery(
     ];
     for (action, resource) in all.into_iter().chain(asks) {
         let (whose, verdict) = (whose.clone(), Verdict::Fault);
-        needs.push(Need { action, resource, whose, verdict, without: "", attempt: Attempt::None });
+        needs.push(RequiredPermission {
+            action,
+            resource,
+            whose,
+            verdict,
+            without: "",
+            attempt: Attempt::None,
+        });
     }
 }
 
 impl StepFunctions {
-    pub(crate) fn needs_of_discovery(&self, used: &[Used], needs: &mut Vec<Need>) {
+    pub(crate) fn needs_of_discovery(&self, used: &[Used], needs: &mut Vec<RequiredPermission>) {
         let Some(names) = &self.settings.discovers else { return };
         let place = used.first().and_then(|machine| machine.arn.split_once(":stateMachine:"));
         let place =
@@ -109,7 +123,12 @@ impl StepFunctions {
     }
 
     /// Checks activities, the queue and the hook, and adds the permissions for them.
-    pub(crate) async fn of_ways(&self, used: &[Used], found: &mut Vec<Finding>, needs: &mut Vec<Need>) {
+    pub(crate) async fn of_ways(
+        &self,
+        used: &[Used],
+        found: &mut Vec<Finding>,
+        needs: &mut Vec<RequiredPermission>,
+    ) {
         for activity in &self.settings.activities {
             let what = format!("activity `{activity}`");
             let without = "what steps ask by it is not seen";
@@ -123,7 +142,7 @@ impl StepFunctions {
                     Finding::fault(what, failure.error.to_string(), "create it, or mend `activities`")
                 }
             });
-            needs.push(Need {
+            needs.push(RequiredPermission {
                 action: "states:GetActivityTask",
                 resource: activity.clone(),
                 whose: "activities".to_owned(),
@@ -142,7 +161,14 @@ impl StepFunctions {
             {
                 let (resource, whose) = (resource.clone(), "the queue".to_owned());
                 let without = "what steps ask by it is not seen";
-                needs.push(Need { action, resource, whose, verdict: Verdict::Fault, without, attempt });
+                needs.push(RequiredPermission {
+                    action,
+                    resource,
+                    whose,
+                    verdict: Verdict::Fault,
+                    without,
+                    attempt,
+                });
             }
             match received {
                 Ok(()) => found.push(Finding::ok("queue", format!("`{url}` can be read"))),
@@ -167,7 +193,7 @@ impl StepFunctions {
                     let attempt = if at == 0 { attempt.clone() } else { Attempt::None };
                     let (resource, whose) = ((*machine).to_owned(), "questions".to_owned());
                     let (verdict, without) = (Verdict::Warning, "answers do not reach the steps that asked");
-                    needs.push(Need { action, resource, whose, verdict, without, attempt });
+                    needs.push(RequiredPermission { action, resource, whose, verdict, without, attempt });
                 }
             }
         }

@@ -10,7 +10,7 @@ use crate::checkup::Settings;
 use crate::cloudwatch::LogGroup;
 use crate::config::{Config, Target};
 use crate::needs::{self, Used};
-use crate::permissions::{Attempt, Need, for_people_and_bridge};
+use crate::permissions::{Attempt, RequiredPermission, for_people_and_bridge};
 use crate::policy::Policy;
 use crate::trust;
 
@@ -35,12 +35,12 @@ pub(crate) fn policies(config: &Config, tools: &[ToolTarget]) -> Vec<PolicyDocum
     ]
 }
 
-fn granting(whose: &str, needs: Vec<Need>, mut policy: Policy) -> PolicyDocument {
+fn granting(whose: &str, needs: Vec<RequiredPermission>, mut policy: Policy) -> PolicyDocument {
     needs.into_iter().for_each(|need| policy.allow(need.action, need.resource));
     PolicyDocument { whose: whose.to_owned(), document: policy.document() }
 }
 
-fn needs(config: &Config, tools: &[ToolTarget]) -> Vec<Need> {
+fn needs(config: &Config, tools: &[ToolTarget]) -> Vec<RequiredPermission> {
     let settings = Settings::of(config, "");
     let region = config.region.as_deref().unwrap_or("*");
     let (mut needs, mut machines, mut lists) = (Vec::new(), Vec::new(), settings.discovers.is_some());
@@ -83,7 +83,7 @@ fn needs(config: &Config, tools: &[ToolTarget]) -> Vec<Need> {
 }
 
 /// Adds the permissions for both types of state machine. Only a Standard one can be followed.
-fn of_tool(arn: &str, attaches: bool, asks: bool, needs: &mut Vec<Need>) {
+fn of_tool(arn: &str, attaches: bool, asks: bool, needs: &mut Vec<RequiredPermission>) {
     needs.push(need("states:DescribeStateMachine", arn));
     let machine =
         |express| Used { whose: String::new(), arn: arn.to_owned(), express, attaches, log_group: None };
@@ -95,15 +95,15 @@ fn of_tool(arn: &str, attaches: bool, asks: bool, needs: &mut Vec<Need>) {
 }
 
 /// Adds the permission to read any log group of an Express state machine.
-fn of_logs(arn: &str, needs: &mut Vec<Need>) {
+fn of_logs(arn: &str, needs: &mut Vec<RequiredPermission>) {
     let parts: Vec<&str> = arn.split(':').collect();
     if let [_, partition, _, region, account, ..] = parts[..] {
         needs.push(need("logs:FilterLogEvents", LogGroup::all(partition, region, account).arn()));
     }
 }
 
-fn need(action: &'static str, resource: &str) -> Need {
-    Need {
+fn need(action: &'static str, resource: &str) -> RequiredPermission {
+    RequiredPermission {
         action,
         resource: resource.to_owned(),
         whose: String::new(),

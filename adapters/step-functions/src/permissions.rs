@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use futures_util::stream::{self, StreamExt as _};
 use taskbridge_sdk::{ErrorKind, Finding, Verdict};
 
-use crate::api::{Answer, Order};
+use crate::api::{ApiResult, StartRequest};
 use crate::backend::StepFunctions;
+use crate::caller_credentials::Signer;
+use crate::clock_skew;
 use crate::cloudwatch::Window;
 use crate::failure::{Failure, Repeat};
-use crate::persons::Signer;
 use crate::policy::{Policy, too_large};
-use crate::skew;
 use crate::tokens::{Receipt, Token};
 use crate::trust;
 
@@ -34,13 +34,15 @@ const FOR_PEOPLE: [&str; 5] = [
 ];
 
 /// Splits permissions into those of people's credentials and those of the bridge's own, with `per_caller`.
-pub(crate) fn for_people_and_bridge(needs: Vec<Need>) -> (Vec<Need>, Vec<Need>) {
+pub(crate) fn for_people_and_bridge(
+    needs: Vec<RequiredPermission>,
+) -> (Vec<RequiredPermission>, Vec<RequiredPermission>) {
     needs.into_iter().partition(|need| FOR_PEOPLE.contains(&need.action))
 }
 
 /// Required permission.
 #[derive(Clone, Debug)]
-pub(crate) struct Need {
+pub(crate) struct RequiredPermission {
     pub(crate) action: &'static str,
     /// Resource as a policy names it.
     pub(crate) resource: String,
@@ -88,7 +90,11 @@ impl StepFunctions {
     /// Tries all permissions, each with the credentials that need it. Returns a finding for each action and,
     /// if any is missing, the complete policy. `person` is a session of the role for people, if there is such
     /// a role and it can be assumed.
-    pub(crate) async fn try_all(&self, needs: Vec<Need>, person: Option<Signer>) -> Vec<Finding> {
+    pub(crate) async fn try_all(
+        &self,
+        needs: Vec<RequiredPermission>,
+        person: Option<Signer>,
+    ) -> Vec<Finding> {
         let Some(persons) = &self.persons else {
             return self
                 .try_by(&Signer::Own, needs, Policy::default(), "whom the credentials belong to")
@@ -105,13 +111,19 @@ impl StepFunctions {
         found
     }
 
-    async fn try_by(&self, by: &Signer, needs: Vec<Need>, mut policy: Policy, whose: &str) -> Vec<Finding> {
+    async fn try_by(
+        &self,
+        by: &Signer,
+        needs: Vec<RequiredPermission>,
+        mut policy: Policy,
+        whose: &str,
+    ) -> Vec<Finding> {
         needs.iter().for_each(|need| policy.allow(need.action, need.resource.as_str()));
         let tried = stream::iter(needs).map(|need| async move {
             let outcome = self.outcome(by, &need.attempt).await;
             (need, outcome)
         });
-        let mut by_action: BTreeMap<&'static str, Vec<(Need, Outcome)>> = BTreeMap::new();
+        let mut by_action: BTreeMap<&'static str, Vec<(RequiredPermission, Outcome)>> = BTreeMap::new();
         for (need, outcome) in tried.buffered(AT_A_TIME).collect::<Vec<_>>().await {
             by_action.entry(need.action).or_default().push((need, outcome));
         }
@@ -149,19 +161,19 @@ impl StepFunctions {
         }
     }
 
-    async fn attempt(&self, by: &Signer, attempt: &Attempt) -> Answer<()> {
+    async fn attempt(&self, by: &Signer, attempt: &Attempt) -> ApiResult<()> {
         let (token, receipt) = (Token::new(NOBODY), Receipt(NOBODY.to_owned()));
         let nothing = |machine: &str| format!("{machine}:{NO_VERSION}");
         match attempt {
             Attempt::Made(_) | Attempt::None => Ok(()),
             Attempt::Start(machine) => {
                 let machine = nothing(machine);
-                let order = Order { machine: &machine, name: NOBODY, input: "{}", trace: None };
+                let order = StartRequest { machine: &machine, name: NOBODY, input: "{}", trace: None };
                 self.api.start(by, &order, Repeat::Safe).await.map(drop)
             }
             Attempt::StartSync(machine) => {
                 let machine = nothing(machine);
-                let order = Order { machine: &machine, name: NOBODY, input: "{}", trace: None };
+                let order = StartRequest { machine: &machine, name: NOBODY, input: "{}", trace: None };
                 self.api.start_sync(by, &order).await.map(drop)
             }
             Attempt::ListExecutions(machine) => self.api.running(machine, None).await.map(drop),
@@ -172,7 +184,7 @@ impl StepFunctions {
             }
             Attempt::Tags(machine) => self.api.tags(machine).await.map(drop),
             Attempt::Logged(group) => {
-                let window = Window::of(Some(skew::now()), None);
+                let window = Window::of(Some(clock_skew::now()), None);
                 self.api.log_events(group, NOBODY, window, None).await.map(drop)
             }
             Attempt::Success => self.api.task_success(by, &token, "{}").await,
@@ -195,7 +207,7 @@ pub(crate) fn execution(machine: &str, name: &str) -> String {
 }
 
 /// Returns the finding for one action, or `None` if no call could show it.
-fn judged(action: &str, tried: &[(Need, Outcome)]) -> Option<Finding> {
+fn judged(action: &str, tried: &[(RequiredPermission, Outcome)]) -> Option<Finding> {
     let what = format!("permission {action}");
     let whose = |wanted: fn(&Outcome) -> bool| {
         let whose = tried.iter().filter(|(_, outcome)| wanted(outcome)).map(|(need, _)| need.whose.as_str());
@@ -209,7 +221,7 @@ fn judged(action: &str, tried: &[(Need, Outcome)]) -> Option<Finding> {
     });
     if let Some((need, words)) = missing {
         let denied = whose(|outcome| matches!(outcome, Outcome::Denied(_)));
-        let of = |(need, outcome): &(Need, Outcome)| {
+        let of = |(need, outcome): &(RequiredPermission, Outcome)| {
             matches!(outcome, Outcome::Denied(_)).then(|| need.resource.clone())
         };
         let mut resources: Vec<String> = tried.iter().filter_map(of).collect();
@@ -237,8 +249,8 @@ fn judged(action: &str, tried: &[(Need, Outcome)]) -> Option<Finding> {
 mod tests {
     use super::*;
 
-    fn need(whose: &str) -> Need {
-        Need {
+    fn need(whose: &str) -> RequiredPermission {
+        RequiredPermission {
             action: "states:StopExecution",
             resource: format!("arn:{whose}"),
             whose: whose.to_owned(),

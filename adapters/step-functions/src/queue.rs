@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::Message;
 
-use crate::api::Answer;
+use crate::api::ApiResult;
 use crate::client::timeouts;
 use crate::failure::{Failure, Repeat};
 use crate::tokens::Receipt;
@@ -26,7 +26,7 @@ impl Queue {
 
     /// Waits for the next messages, or returns none after a timeout. A message that is not deleted is
     /// delivered again after `hidden`, here or at another server, so no message is lost with a server.
-    pub(crate) async fn receive(&self, hidden: Duration) -> Answer<Vec<Message>> {
+    pub(crate) async fn receive(&self, hidden: Duration) -> ApiResult<Vec<Message>> {
         let seconds = |time: Duration| i32::try_from(time.as_secs().max(1)).unwrap_or(i32::MAX);
         let call = self.client.receive_message().queue_url(&self.url).max_number_of_messages(10);
         let call = call.visibility_timeout(seconds(hidden)).wait_time_seconds(seconds(PATIENCE));
@@ -38,14 +38,14 @@ impl Queue {
     }
 
     /// Checks that messages can be received. A received message stays visible to other receivers.
-    pub(crate) async fn try_receive(&self) -> Answer<()> {
+    pub(crate) async fn try_receive(&self) -> ApiResult<()> {
         let call = self.client.receive_message().queue_url(&self.url).max_number_of_messages(1);
         let sent = call.visibility_timeout(0).wait_time_seconds(0).send().await;
         sent.map(drop).map_err(|e| Failure::of("ReceiveMessage", Repeat::Safe, e))
     }
 
     /// Deletes a processed message. If that fails, the queue delivers it again, and it is deleted then.
-    pub(crate) async fn delete(&self, receipt: &Receipt) -> Answer<()> {
+    pub(crate) async fn delete(&self, receipt: &Receipt) -> ApiResult<()> {
         let sent = self.client.delete_message().queue_url(&self.url).receipt_handle(&receipt.0).send().await;
         sent.map(drop).map_err(|e| Failure::of("DeleteMessage", Repeat::Safe, e))
     }

@@ -16,14 +16,14 @@ use tokio::time::{Instant, sleep};
 
 use crate::api::Api;
 use crate::arn::{ExecutionArn, attached};
-use crate::asks::MISTAKEN;
-use crate::content::Content;
+use crate::caller_credentials::Signer;
+use crate::content::QuestionContent;
 use crate::failure::Failure;
 use crate::hooks::execution;
-use crate::persons::Signer;
+use crate::progress::ExecutionTracker;
+use crate::question_history::MISTAKEN;
 use crate::queue::Queue;
-use crate::steps::Watch;
-use crate::tokens::{Held, Receipt, Token, Tokens};
+use crate::tokens::{PendingToken, Receipt, Token, Tokens};
 
 /// Delay after a failed read.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ pub(crate) struct Sources {
     pub(crate) activities: Vec<String>,
     pub(crate) heartbeat: Duration,
     pub(crate) tokens: Arc<Tokens>,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) watch: Arc<ExecutionTracker>,
     /// Last logged error of each source that cannot be read now.
     pub(crate) troubles: Mutex<HashMap<String, String>>,
 }
@@ -148,7 +148,7 @@ impl Sources {
 
     /// Stores a token for a later answer. Returns the execution if the token is new.
     async fn take(&self, token: Token, said: &Value, receipt: Option<Receipt>) -> Option<String> {
-        let content = Content::of(said).and_then(|content| {
+        let content = QuestionContent::of(said).and_then(|content| {
             let arn =
                 said["execution"].as_str().filter(|arn| ExecutionArn::parse(&JobHandle::new(*arn)).is_some());
             let arn =
@@ -168,7 +168,7 @@ impl Sources {
                 return None;
             }
         };
-        let held = Held { arn, token, content, receipt, since: Instant::now() };
+        let held = PendingToken { arn, token, content, receipt, since: Instant::now() };
         let is_news = self.tokens.keep(held.clone());
         // A message is delivered again until it is deleted, even if a server that no longer exists has
         // answered it.
@@ -182,13 +182,13 @@ impl Sources {
     /// Sends heartbeats to Step Functions for executions that this server follows or that servers like it
     /// started.
     async fn beat(&self) {
-        let ours = |held: &Held| self.watch.follows(&held.arn) || is_started_here(&held.arn);
-        let held: Vec<Held> = self.tokens.all().into_iter().filter(ours).collect();
+        let ours = |held: &PendingToken| self.watch.follows(&held.arn) || is_started_here(&held.arn);
+        let held: Vec<PendingToken> = self.tokens.all().into_iter().filter(ours).collect();
         stream::iter(&held).for_each_concurrent(8, |held| self.beats(held).map(drop)).await;
     }
 
     /// Sends a heartbeat. Returns false if no step waits for this token any more.
-    async fn beats(&self, held: &Held) -> bool {
+    async fn beats(&self, held: &PendingToken) -> bool {
         let Err(failure) = self.api.task_heartbeat(&held.token).await else { return true };
         if !(failure.is("TaskTimedOut") || failure.is("TaskDoesNotExist")) {
             return true;

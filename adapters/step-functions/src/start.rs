@@ -6,17 +6,17 @@ use std::sync::Arc;
 use serde::Deserialize;
 use taskbridge_sdk::{Error, ErrorKind, JobHandle, JobSpec, Observation, Result, Started, one_line};
 
-use crate::api::Order;
+use crate::api::StartRequest;
 use crate::arn::{ExecutionArn, MachineArn, attached, express, is_name};
 use crate::backend::StepFunctions;
 use crate::bound::{self, Unbounded};
+use crate::caller_credentials::Signer;
 use crate::config::Target;
 use crate::definition::Definition;
 use crate::failure::{Failure, Repeat};
 use crate::history::timestamp;
 use crate::input;
 use crate::machines::{Machine, is_gone};
-use crate::persons::Signer;
 use crate::state::Facts;
 
 impl StepFunctions {
@@ -34,7 +34,7 @@ impl StepFunctions {
             Ok(machine) => machine,
             Err(error) => return self.orphan(job, &target, error).await,
         };
-        let order = Order {
+        let order = StartRequest {
             machine: machine.arn.as_str(),
             name: job.key.as_str(),
             input: &input,
@@ -61,7 +61,7 @@ impl StepFunctions {
         match job.may_exist {
             false if job.on_behalf_of.is_none() => Err(Error::rejected(error.to_string())),
             false => Err(error),
-            true => match self.look_for(job).await? {
+            true => match self.find_job(job).await? {
                 Some(started) => Ok(started),
                 None if passes => Err(error),
                 None => Err(Error::uncertain(error.to_string())),
@@ -92,7 +92,7 @@ impl StepFunctions {
         by: &Signer,
         job: &JobSpec,
         machine: &Machine,
-        order: &Order<'_>,
+        order: &StartRequest<'_>,
     ) -> Result<Started, Failure> {
         let repeat = if job.may_exist { Repeat::Safe } else { Repeat::Unsafe };
         let arn = machine.arn.execution(order.name);
@@ -112,7 +112,12 @@ impl StepFunctions {
 
     /// Handles an execution that already has this name, which only this server knows. It is the job, unless
     /// its input differs.
-    async fn take_existing(&self, arn: &str, order: &Order<'_>, repeat: Repeat) -> Result<Started, Failure> {
+    async fn take_existing(
+        &self,
+        arn: &str,
+        order: &StartRequest<'_>,
+        repeat: Repeat,
+    ) -> Result<Started, Failure> {
         let uncertain = |message: String| match repeat {
             Repeat::Safe => Error::unavailable(message),
             Repeat::Unsafe => Error::uncertain(message),
@@ -148,7 +153,7 @@ impl StepFunctions {
         job: &JobSpec,
         machine: &Machine,
         target: &Target,
-        order: &Order<'_>,
+        order: &StartRequest<'_>,
     ) -> Result<Started, Failure> {
         let lost = |why: &str| Failure { code: None, error: cannot_be_found(machine, order.name, why) };
         if job.may_exist {
@@ -180,7 +185,7 @@ impl StepFunctions {
     }
 
     /// Searches for the execution of a job. It starts none.
-    pub(crate) async fn look_for(&self, job: &JobSpec) -> Result<Option<Started>> {
+    pub(crate) async fn find_job(&self, job: &JobSpec) -> Result<Option<Started>> {
         let target = target(job)?;
         if let Some(template) = &target.attach {
             return Ok(self.attach(job, &target, template).await?.ok());

@@ -8,7 +8,7 @@ use std::fmt;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::content::Content;
+use crate::content::QuestionContent;
 
 /// Maximum number of tokens. Beyond it, all tokens of the execution with the oldest token are dropped.
 const MOST: usize = 20_000;
@@ -40,11 +40,11 @@ pub(crate) struct Receipt(pub(crate) String);
 
 /// Token, with the question that waits for an answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct PendingToken {
     /// ARN of the execution.
     pub(crate) arn: String,
     pub(crate) token: Token,
-    pub(crate) content: Content,
+    pub(crate) content: QuestionContent,
     /// Receipt of the message that contained it, if any.
     pub(crate) receipt: Option<Receipt>,
     pub(crate) since: Instant,
@@ -52,11 +52,11 @@ pub(crate) struct Held {
 
 /// All known tokens.
 #[derive(Default)]
-pub(crate) struct Tokens(Mutex<HashMap<String, Vec<Held>>>);
+pub(crate) struct Tokens(Mutex<HashMap<String, Vec<PendingToken>>>);
 
 impl Tokens {
     /// Stores a token. Returns true if it is new.
-    pub(crate) fn keep(&self, held: Held) -> bool {
+    pub(crate) fn keep(&self, held: PendingToken) -> bool {
         let mut all = self.0.lock();
         if all.values().map(Vec::len).sum::<usize>() >= MOST {
             let first = all.values().flatten().min_by_key(|held| held.since).map(|held| held.arn.clone());
@@ -76,23 +76,23 @@ impl Tokens {
     }
 
     /// Returns the newest token with which an execution asks this.
-    pub(crate) fn of(&self, arn: &str, digest: &str) -> Option<Held> {
+    pub(crate) fn of(&self, arn: &str, digest: &str) -> Option<PendingToken> {
         let all = self.0.lock();
         all.get(arn)?.iter().rev().find(|held| held.content.digest == digest).cloned()
     }
 
     /// Returns the questions of an execution that arrived with tokens, newest first.
-    pub(crate) fn contents(&self, arn: &str) -> Vec<Content> {
+    pub(crate) fn contents(&self, arn: &str) -> Vec<QuestionContent> {
         let all = self.0.lock();
         all.get(arn).into_iter().flatten().rev().map(|held| held.content.clone()).collect()
     }
 
     /// Returns all tokens.
-    pub(crate) fn all(&self) -> Vec<Held> {
+    pub(crate) fn all(&self) -> Vec<PendingToken> {
         self.0.lock().values().flatten().cloned().collect()
     }
 
-    pub(crate) fn drop_one(&self, held: &Held) {
+    pub(crate) fn drop_one(&self, held: &PendingToken) {
         let mut all = self.0.lock();
         if let Some(of_execution) = all.get_mut(&held.arn) {
             of_execution.retain(|known| known.token != held.token);
@@ -113,10 +113,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn held(arn: &str, token: &str, message: &str) -> Held {
-        let content = Content::of(&json!({"message": message})).unwrap();
+    fn held(arn: &str, token: &str, message: &str) -> PendingToken {
+        let content = QuestionContent::of(&json!({"message": message})).unwrap();
         let receipt = Some(Receipt("r".to_owned()));
-        Held { arn: arn.to_owned(), token: Token::new(token), content, receipt, since: Instant::now() }
+        PendingToken {
+            arn: arn.to_owned(),
+            token: Token::new(token),
+            content,
+            receipt,
+            since: Instant::now(),
+        }
     }
 
     /// A task token is stored once, and its debug output does not show it.

@@ -4,15 +4,15 @@
 use serde_json::{Value, json};
 use taskbridge_sdk::Finding;
 
+use crate::caller_credentials::{CallerSessions, Signer};
 use crate::config::PerCaller;
-use crate::persons::{Persons, Signer};
 use crate::policy::Policy;
 
 /// Placeholder for the bridge's identity if AWS did not return it.
 pub(crate) const UNKNOWN_BRIDGE: &str = "THE ARN OF THE BRIDGE'S OWN USER OR ROLE";
 
 /// Returns the findings, and the session if the role can be assumed.
-pub(crate) async fn of_role(persons: &Persons) -> (Vec<Finding>, Option<Signer>) {
+pub(crate) async fn of_role(persons: &CallerSessions) -> (Vec<Finding>, Option<Signer>) {
     let (what, role) = ("per_caller", &persons.wanted.role_arn);
     match persons.doctor().await {
         Ok(signer) => {
@@ -64,7 +64,7 @@ pub(crate) fn trust_policy(bridge: &str, wanted: &PerCaller) -> Value {
 }
 
 /// Returns the bridge's identity as a trust policy names it.
-async fn bridge(persons: &Persons) -> String {
+async fn bridge(persons: &CallerSessions) -> String {
     let said = persons.sts.get_caller_identity().send().await.ok().and_then(|said| said.arn);
     said.map_or_else(|| UNKNOWN_BRIDGE.to_owned(), |arn| lasting(&arn))
 }

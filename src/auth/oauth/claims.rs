@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 256;
 
 /// How the tokens of an issuer are interpreted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct ClaimRules {
     /// Required issuer, compared exactly.
     pub issuer: String,
     /// Accepted audiences: the token must have one of these.
@@ -59,7 +59,7 @@ pub struct Bearer {
     pub until: Option<Timestamp>,
 }
 
-impl Reading {
+impl ClaimRules {
     /// Reads the claims of a signed token, which must contain all required claims itself (RFC 9068).
     pub(super) fn of_token(&self, claims: Map<String, Value>, now: Timestamp) -> Result<Bearer, Flaw> {
         if claims.get("iss").and_then(Value::as_str) != Some(&self.issuer) {
@@ -226,8 +226,8 @@ mod tests {
 
     const NOW: i64 = 1_800_000_000;
 
-    fn reading() -> Reading {
-        Reading {
+    fn reading() -> ClaimRules {
+        ClaimRules {
             issuer: "https://login.example".to_owned(),
             audiences: vec!["https://bridge.example/mcp".to_owned(), "api://bridge".to_owned()],
             leeway: Duration::from_secs(30),
@@ -337,7 +337,7 @@ mod tests {
     /// Group, tenant and name claims can be JSON pointers or plain names, and scopes can imply others.
     #[test]
     fn claims_are_read_at_configured_pointers() {
-        let reading = Reading {
+        let reading = ClaimRules {
             groups: Claim::new("/realm_access/roles"),
             tenant: Some(Claim::new("https://example.com/tenant")),
             implied: BTreeMap::from([

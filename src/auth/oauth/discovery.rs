@@ -4,7 +4,7 @@
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::fetch::{Line, NoAnswer, is_safe, told};
+use super::fetch::{FetchError, IssuerClient, is_safe, redacted_url};
 
 const OAUTH: &str = "oauth-authorization-server";
 const OPENID: &str = "openid-configuration";
@@ -16,13 +16,13 @@ struct Metadata {
 }
 
 /// Returns the address of an issuer's keys from its metadata.
-pub(super) async fn keys_at(line: &Line, issuer: &Url, name: &str) -> Result<Url, String> {
+pub(super) async fn keys_at(line: &IssuerClient, issuer: &Url, name: &str) -> Result<Url, String> {
     let mut said = Vec::new();
     for at in addresses(issuer) {
         match line.get(at.clone()).await {
             Ok(document) => return believed(issuer, name, &document).map_err(|why| format!("{at}: {why}")),
             // The issuer may have only one of the documents.
-            Err(NoAnswer::Status(status)) => said.push(format!("{at} answers {status}")),
+            Err(FetchError::Status(status)) => said.push(format!("{at} answers {status}")),
             Err(error) => return Err(format!("{at}: {error}")),
         }
     }
@@ -61,7 +61,7 @@ fn believed(issuer: &Url, name: &str, document: &[u8]) -> Result<Url, String> {
     // A remote issuer must not direct this server to loopback or link-local addresses.
     let is_near = |url: &Url| url.host_str().is_none_or(taskbridge_sdk::is_near);
     if !is_safe(&keys) || (is_near(&keys) && !is_near(issuer)) {
-        let keys = told(&keys);
+        let keys = redacted_url(&keys);
         return Err(format!(
             "its `jwks_uri` {keys} is not asked: it must be https, and not on this machine or link-local"
         ));

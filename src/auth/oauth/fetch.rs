@@ -1,5 +1,5 @@
-//! [`Line`]: an HTTP client for one issuer. It uses TLS unless the issuer is on this machine, follows no
-//! redirects, and limits time and response size. It must not know what it fetches, and never retries.
+//! [`IssuerClient`]: an HTTP client for one issuer. It uses TLS unless the issuer is on this machine, follows
+//! no redirects, and limits time and response size. It must not know what it fetches, and never retries.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const LARGEST: usize = 512 * 1024;
 
 /// Network settings for an issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct IssuerNetwork {
     /// Trusted CA certificates (PEM), instead of those of this machine.
     pub authorities: Option<Vec<u8>>,
     /// HTTP proxy. Without it, the proxy of the environment applies, but not for a plain-HTTP issuer on this
@@ -28,11 +28,11 @@ pub struct Way {
 
 /// An HTTP client for one issuer.
 #[derive(Clone, Debug)]
-pub(super) struct Line(Client);
+pub(super) struct IssuerClient(Client);
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoAnswer {
+pub(super) enum FetchError {
     /// Connection failure or timeout.
     #[error("{0}")]
     Away(String),
@@ -44,10 +44,10 @@ pub(super) enum NoAnswer {
     TooLarge,
 }
 
-impl Line {
+impl IssuerClient {
     /// Creates a client with these settings. `plain` means that the issuer is on this machine and uses no
     /// TLS.
-    pub(super) fn new(way: &Way, plain: bool) -> Result<Self, String> {
+    pub(super) fn new(way: &IssuerNetwork, plain: bool) -> Result<Self, String> {
         let name = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
         let mut client = Client::builder()
             .user_agent(name)
@@ -73,7 +73,7 @@ impl Line {
     }
 
     /// Sends a GET request and returns the body.
-    pub(super) async fn get(&self, url: Url) -> Result<Vec<u8>, NoAnswer> {
+    pub(super) async fn get(&self, url: Url) -> Result<Vec<u8>, FetchError> {
         read(self.0.get(url).header("Accept", "application/json")).await
     }
 
@@ -83,24 +83,24 @@ impl Line {
         url: Url,
         (client, secret): (&str, &str),
         form: String,
-    ) -> Result<Vec<u8>, NoAnswer> {
+    ) -> Result<Vec<u8>, FetchError> {
         let request = self.0.post(url).header("Accept", "application/json");
         let request = request.header("Content-Type", "application/x-www-form-urlencoded").body(form);
         read(request.basic_auth(form_encoded(client), Some(form_encoded(secret)))).await
     }
 }
 
-async fn read(request: RequestBuilder) -> Result<Vec<u8>, NoAnswer> {
+async fn read(request: RequestBuilder) -> Result<Vec<u8>, FetchError> {
     // The URL may contain a secret. The config has it anyway.
-    let away = |error: reqwest::Error| NoAnswer::Away(innermost(&error.without_url()));
+    let away = |error: reqwest::Error| FetchError::Away(innermost(&error.without_url()));
     let mut response = request.send().await.map_err(away)?;
     if response.status() != StatusCode::OK {
-        return Err(NoAnswer::Status(response.status()));
+        return Err(FetchError::Status(response.status()));
     }
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(away)? {
         if body.len() + chunk.len() > LARGEST {
-            return Err(NoAnswer::TooLarge);
+            return Err(FetchError::TooLarge);
         }
         body.extend_from_slice(&chunk);
     }
@@ -113,7 +113,7 @@ pub(super) fn form_encoded(text: &str) -> String {
 }
 
 /// Formats a URL for messages. Userinfo and query are left out, because they may contain secrets.
-pub(super) fn told(url: &Url) -> String {
+pub(super) fn redacted_url(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 

@@ -20,10 +20,10 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit
 use tokio::time::{Instant, timeout};
 use zeroize::Zeroizing;
 
-use super::claims::{Bearer, Reading};
-use super::fetch::{Line, Way, form_encoded};
+use super::claims::{Bearer, ClaimRules};
+use super::fetch::{IssuerClient, IssuerNetwork, form_encoded};
 use super::flaw::Flaw;
-use super::keyring::Refused;
+use super::keyring::TokenRejection;
 use crate::auth::of_one_user;
 
 /// Maximum number of cached valid tokens, and of cached invalid ones.
@@ -61,7 +61,7 @@ pub struct Introspection {
     /// True if the issuer answers only for tokens for this server, and its responses may lack `aud`.
     pub audience_implied: bool,
     /// Network settings.
-    pub way: Way,
+    pub way: IssuerNetwork,
 }
 
 impl fmt::Debug for Introspection {
@@ -74,8 +74,8 @@ impl fmt::Debug for Introspection {
 #[derive(Debug)]
 pub(super) struct Examiner {
     asks: Introspection,
-    line: Line,
-    words: Mutex<Words>,
+    line: IssuerClient,
+    words: Mutex<IntrospectionCache>,
     places: Semaphore,
     places_of_known: Semaphore,
     by_address: Mutex<HashMap<Option<IpAddr>, Arc<Semaphore>>>,
@@ -83,14 +83,14 @@ pub(super) struct Examiner {
 }
 
 /// A permit for one request.
-struct Place<'a> {
+struct IntrospectionPermit<'a> {
     _one: SemaphorePermit<'a>,
     _of_address: Option<OwnedSemaphorePermit>,
 }
 
 /// Cached responses by the digest of the token.
 #[derive(Debug, Default)]
-struct Words {
+struct IntrospectionCache {
     good: HashMap<[u8; 32], Good>,
     bad: HashMap<[u8; 32], (Flaw, Instant)>,
 }
@@ -104,7 +104,7 @@ struct Good {
     until: Instant,
 }
 
-impl Words {
+impl IntrospectionCache {
     fn of(&self, token: &[u8; 32], now: Instant) -> Option<Result<Map<String, Value>, Flaw>> {
         match (self.good.get(token), self.bad.get(token)) {
             (Some(good), _) if now < good.until => Some(Ok(good.claims.clone())),
@@ -153,7 +153,7 @@ fn keep<T>(map: &mut HashMap<[u8; 32], T>, token: [u8; 32], word: T, counts: imp
 
 impl Examiner {
     pub(super) fn new(asks: Introspection) -> Result<Self, String> {
-        let line = Line::new(&asks.way, asks.endpoint.scheme() == "http")?;
+        let line = IssuerClient::new(&asks.way, asks.endpoint.scheme() == "http")?;
         let (places, places_of_known) = (Semaphore::new(PLACES), Semaphore::new(PLACES_OF_KNOWN));
         let (words, by_address, failed) = Default::default();
         Ok(Self { asks, line, words, places, places_of_known, by_address, failed })
@@ -164,7 +164,7 @@ impl Examiner {
     }
 
     /// Tests the endpoint with a token that does not exist.
-    pub(super) async fn look(&self) -> Result<(), String> {
+    pub(super) async fn check_endpoint(&self) -> Result<(), String> {
         let word = self.asked("made-up-by-taskbridge-doctor").await?;
         match word.get("active") {
             Some(Value::Bool(false)) => Ok(()),
@@ -177,11 +177,11 @@ impl Examiner {
         &self,
         token: &[u8],
         from: Option<IpAddr>,
-        reading: &Reading,
+        reading: &ClaimRules,
         now: Timestamp,
-    ) -> Result<Bearer, Refused> {
+    ) -> Result<Bearer, TokenRejection> {
         // The request is a form, which can only contain text.
-        let text = str::from_utf8(token).map_err(|_| Refused::Flawed(Flaw::Form))?;
+        let text = str::from_utf8(token).map_err(|_| TokenRejection::Flawed(Flaw::Form))?;
         let digest: [u8; 32] = Sha256::digest(token).into();
         let read = |claims| reading.of_word(claims, now, self.asks.audience_implied);
         let (known, was_good, due) = {
@@ -190,11 +190,11 @@ impl Examiner {
         };
         let said = match &known {
             Some(_) if !due => None,
-            _ => self.word_on(text, was_good, from).await,
+            _ => self.introspect(text, was_good, from).await,
         };
         let Some(claims) = said else {
             // The cached response stays valid until it expires, even if a refresh fails.
-            return known.ok_or(Refused::Unknown)?.and_then(read).map_err(Refused::Flawed);
+            return known.ok_or(TokenRejection::Unknown)?.and_then(read).map_err(TokenRejection::Flawed);
         };
         let bearer = read(claims.clone());
         let at = Instant::now();
@@ -205,12 +205,17 @@ impl Examiner {
             }
             Err(flaw) => self.words.lock().bad(digest, *flaw, at),
         }
-        bearer.map_err(Refused::Flawed)
+        bearer.map_err(TokenRejection::Flawed)
     }
 
     /// Returns the issuer's response. `None` if there is no valid response; the log reports the first such
     /// failure.
-    async fn word_on(&self, token: &str, was_good: bool, from: Option<IpAddr>) -> Option<Map<String, Value>> {
+    async fn introspect(
+        &self,
+        token: &str,
+        was_good: bool,
+        from: Option<IpAddr>,
+    ) -> Option<Map<String, Value>> {
         let Ok(Ok(_place)) = timeout(PATIENCE, self.place(was_good, from)).await else {
             // This is no failure of the issuer; a client that sends forged tokens can cause it.
             tracing::debug!("too many questions to an issuer are under way");
@@ -235,16 +240,20 @@ impl Examiner {
     }
 
     /// Waits for a permit.
-    async fn place(&self, was_good: bool, from: Option<IpAddr>) -> Result<Place<'_>, AcquireError> {
+    async fn place(
+        &self,
+        was_good: bool,
+        from: Option<IpAddr>,
+    ) -> Result<IntrospectionPermit<'_>, AcquireError> {
         if was_good {
             let place = tokio::select! {
                 place = self.places_of_known.acquire() => place?,
                 place = self.places.acquire() => place?,
             };
-            return Ok(Place { _one: place, _of_address: None });
+            return Ok(IntrospectionPermit { _one: place, _of_address: None });
         }
         let of_address = self.places_of(from).acquire_owned().await?;
-        Ok(Place { _one: self.places.acquire().await?, _of_address: Some(of_address) })
+        Ok(IntrospectionPermit { _one: self.places.acquire().await?, _of_address: Some(of_address) })
     }
 
     /// Returns the permits of a client address.
@@ -276,7 +285,7 @@ mod tests {
     /// Results expire after their time, and invalid tokens do not evict valid ones.
     #[test]
     fn introspection_cache_is_bounded() {
-        let (mut words, now) = (Words::default(), Instant::now());
+        let (mut words, now) = (IntrospectionCache::default(), Instant::now());
         let (minute, later) = (Duration::from_secs(60), now + Duration::from_secs(60));
         let token = |n: usize| <[u8; 32]>::from(Sha256::digest(n.to_string()));
         words.good(token(0), Map::new(), minute, now);
@@ -300,7 +309,7 @@ mod tests {
     /// A result is renewed before it expires, by one request at a time.
     #[test]
     fn introspection_result_is_renewed_early() {
-        let (mut words, start) = (Words::default(), Instant::now());
+        let (mut words, start) = (IntrospectionCache::default(), Instant::now());
         let token = [7; 32];
         words.good(token, Map::new(), Duration::from_secs(60), start);
         for (after, due) in [(0, false), (44, false), (45, true), (46, false), (48, true), (60, false)] {
@@ -317,7 +326,7 @@ mod tests {
             secret: Zeroizing::default(),
             keep: Duration::ZERO,
             audience_implied: false,
-            way: Way::default(),
+            way: IssuerNetwork::default(),
         };
         Examiner::new(asks).unwrap()
     }
@@ -326,7 +335,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bad_token_does_not_blame_issuer() {
         let examiner = examiner();
-        let reading = Reading {
+        let reading = ClaimRules {
             issuer: "https://login.example".to_owned(),
             audiences: Vec::new(),
             leeway: Duration::ZERO,
@@ -340,10 +349,10 @@ mod tests {
             let bearer = examiner.examine(token, from, &reading, Timestamp::from_millis(0)).await;
             (bearer.unwrap_err(), examiner.failed.load(Ordering::Relaxed))
         };
-        assert_eq!(examined(b"\xff").await, (Refused::Flawed(Flaw::Form), false));
+        assert_eq!(examined(b"\xff").await, (TokenRejection::Flawed(Flaw::Form), false));
         let all =
             examiner.places_of(from).acquire_many_owned(u32::try_from(PER_ADDRESS).unwrap()).await.unwrap();
-        assert_eq!(examined(b"new").await, (Refused::Unknown, false), "there is no place");
+        assert_eq!(examined(b"new").await, (TokenRejection::Unknown, false), "there is no place");
         drop(all);
     }
 

@@ -28,7 +28,7 @@ struct Key {
 /// The attributes of a JWK other than its key material.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct About {
+struct JwkAttributes {
     kid: Option<String>,
     #[serde(rename = "use")]
     used_for: Option<String>,
@@ -83,7 +83,7 @@ impl KeySet {
 
 impl Key {
     fn of(listed: &Value) -> Option<Self> {
-        let about = About::deserialize(listed).ok()?;
+        let about = JwkAttributes::deserialize(listed).ok()?;
         let signs = about.used_for.is_none_or(|used_for| used_for == "sig");
         let verifies = about.key_ops.is_none_or(|ops| ops.iter().any(|op| op == "verify"));
         if !signs || !verifies {

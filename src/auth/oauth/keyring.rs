@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::algorithm::{Algorithm, PublicKey};
 use super::discovery;
-use super::fetch::{Line, Way, told};
+use super::fetch::{IssuerClient, IssuerNetwork, redacted_url};
 use super::flaw::Flaw;
 use super::jwks::KeySet;
 use super::jwt::Jwt;
@@ -45,20 +45,20 @@ pub struct Source {
     /// URL of the keys; without it, the issuer's metadata has it.
     pub keys: Option<Url>,
     /// Network settings.
-    pub way: Way,
+    pub way: IssuerNetwork,
 }
 
 /// The keys of an issuer.
 #[derive(Debug)]
 pub(super) struct Keyring {
     source: Source,
-    line: Line,
-    kept: Mutex<Kept>,
+    line: IssuerClient,
+    kept: Mutex<CachedKeys>,
 }
 
 /// The cached keys and the state of fetches.
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedKeys {
     keys: Option<(Arc<KeySet>, Instant)>,
     /// Start times of the last fetches.
     tried: VecDeque<Instant>,
@@ -68,14 +68,14 @@ struct Kept {
 
 /// Why a token is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum TokenRejection {
     /// The token is invalid.
     Flawed(Flaw),
     /// The token cannot be verified, because the issuer is unavailable.
     Unknown,
 }
 
-impl Kept {
+impl CachedKeys {
     /// Returns the keys unless they exceed the maximum age.
     fn usable(&self, now: Instant) -> Option<Arc<KeySet>> {
         let (keys, since) = self.keys.as_ref()?;
@@ -107,7 +107,7 @@ impl Keyring {
     pub(super) fn new(source: Source) -> Result<Arc<Self>, String> {
         let plain =
             [Some(&source.url), source.keys.as_ref()].into_iter().flatten().all(|url| url.scheme() == "http");
-        let line = Line::new(&source.way, plain)?;
+        let line = IssuerClient::new(&source.way, plain)?;
         Ok(Arc::new(Self { source, line, kept: Mutex::default() }))
     }
 
@@ -127,7 +127,7 @@ impl Keyring {
     }
 
     /// Verifies the signature of a token and returns the key that matches.
-    pub(super) async fn check(self: &Arc<Self>, token: &Jwt<'_>) -> Result<PublicKey, Refused> {
+    pub(super) async fn check(self: &Arc<Self>, token: &Jwt<'_>) -> Result<PublicKey, TokenRejection> {
         let (due, failed) = {
             let kept = self.kept.lock();
             (kept.is_due(Instant::now()), kept.failed)
@@ -140,14 +140,14 @@ impl Keyring {
             fetch.await;
             usable = self.kept.lock().usable(Instant::now());
         }
-        let keys = usable.ok_or(Refused::Unknown)?;
+        let keys = usable.ok_or(TokenRejection::Unknown)?;
         match keys.check(token) {
             Ok(key) => Ok(key.clone()),
             // Without a key id, a signature that does not match may be from a new key.
             Err(flaw) if flaw == Flaw::Key || token.key_id().is_none() => {
                 self.check_anew(token, &keys, flaw).await
             }
-            Err(flaw) => Err(Refused::Flawed(flaw)),
+            Err(flaw) => Err(TokenRejection::Flawed(flaw)),
         }
     }
 
@@ -157,7 +157,7 @@ impl Keyring {
         token: &Jwt<'_>,
         known: &Arc<KeySet>,
         flaw: Flaw,
-    ) -> Result<PublicKey, Refused> {
+    ) -> Result<PublicKey, TokenRejection> {
         if let Some(fetch) = self.fetch() {
             fetch.await;
         }
@@ -166,10 +166,12 @@ impl Keyring {
             (kept.usable(Instant::now()), kept.failed)
         };
         match keys {
-            Some(keys) if !Arc::ptr_eq(&keys, known) => keys.check(token).cloned().map_err(Refused::Flawed),
+            Some(keys) if !Arc::ptr_eq(&keys, known) => {
+                keys.check(token).cloned().map_err(TokenRejection::Flawed)
+            }
             // A key that cannot be fetched now may have signed the token.
-            _ if failed => Err(Refused::Unknown),
-            _ => Err(Refused::Flawed(flaw)),
+            _ if failed => Err(TokenRejection::Unknown),
+            _ => Err(TokenRejection::Flawed(flaw)),
         }
     }
 
@@ -223,7 +225,7 @@ impl Keyring {
             Some(keys) => keys.clone(),
             None => discovery::keys_at(&self.line, url, issuer).await?,
         };
-        let told = told(&at);
+        let told = redacted_url(&at);
         let document = self.line.get(at).await.map_err(|error| format!("{told}: {error}"))?;
         KeySet::parse(&document).map_err(|why| format!("{told}: {why}"))
     }
@@ -250,7 +252,7 @@ mod tests {
     #[test]
     fn signing_keys_are_refreshed_and_expire() {
         let start = Instant::now();
-        let mut kept = Kept::default();
+        let mut kept = CachedKeys::default();
         assert!(kept.is_due(start) && kept.may_fetch(start) && kept.usable(start).is_none());
         for _ in 0..MOST_FETCHES {
             assert!(kept.may_fetch(start));
@@ -303,7 +305,7 @@ mod tests {
     async fn withdrawn_key_is_refused_after_refresh() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let keys = Url::parse(&format!("http://{}/keys", listener.local_addr().unwrap())).unwrap();
-        let (issuer, way) = ("https://login.example".to_owned(), Way::default());
+        let (issuer, way) = ("https://login.example".to_owned(), IssuerNetwork::default());
         let url = Url::parse(&issuer).unwrap();
         let ring = Keyring::new(Source { issuer, url, keys: Some(keys), way }).unwrap();
         let header = BASE64URL_NOPAD.encode(br#"{"alg":"EdDSA","kid":"withdrawn"}"#);
@@ -313,7 +315,7 @@ mod tests {
         ring.kept.lock().keys = Some((Arc::new(KeySet::parse(&shown(&["withdrawn"])).unwrap()), since));
         assert_eq!(
             ring.check(&token).await,
-            Err(Refused::Flawed(Flaw::Signature)),
+            Err(TokenRejection::Flawed(Flaw::Signature)),
             "by the key of that name"
         );
 
@@ -324,10 +326,14 @@ mod tests {
             checked = ring.check(&token) => checked,
             () = show(listener, "new") => unreachable!("it shows them without end"),
         };
-        assert_eq!(checked, Err(Refused::Flawed(Flaw::Key)), "there is no such key any more");
+        assert_eq!(checked, Err(TokenRejection::Flawed(Flaw::Key)), "there is no such key any more");
 
         // The server no longer listens now.
         ring.kept.lock().keys = Some((Arc::new(KeySet::parse(&shown(&["withdrawn"])).unwrap()), since));
-        assert_eq!(ring.check(&token).await, Err(Refused::Flawed(Flaw::Signature)), "no others can be had");
+        assert_eq!(
+            ring.check(&token).await,
+            Err(TokenRejection::Flawed(Flaw::Signature)),
+            "no others can be had"
+        );
     }
 }

@@ -22,19 +22,19 @@ use taskbridge_sdk::Timestamp;
 
 pub use algorithm::Algorithm;
 use algorithm::PublicKey;
-pub use claims::{Bearer, Claim, Reading};
-pub use fetch::{Way, is_safe};
+pub use claims::{Bearer, Claim, ClaimRules};
+pub use fetch::{IssuerNetwork, is_safe};
 pub use flaw::Flaw;
 pub use introspection::Introspection;
 pub use jwks::KeySet;
 pub use keyring::Source;
 pub use resource::{Resource, WELL_KNOWN};
 
-use super::{By, Identity, Pass, Principal, Unauthorized};
+use super::{CallerCredential, CredentialKind, Identity, Principal, Unauthorized};
 use crate::clock::Clock;
 use introspection::Examiner;
 use jwt::Jwt;
-use keyring::{Keyring, Refused};
+use keyring::{Keyring, TokenRejection};
 
 /// Maximum size of a token, in bytes.
 const LARGEST: usize = 16 * 1024;
@@ -46,7 +46,7 @@ const HOLDS: Duration = Duration::from_secs(15 * 60);
 
 /// A trusted issuer of the config.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trusted {
+pub struct TrustedIssuer {
     /// The source of its keys.
     pub source: Source,
     /// Accepted signature algorithms.
@@ -54,7 +54,7 @@ pub struct Trusted {
     /// True if tokens must be marked as access tokens (RFC 9068).
     pub require_at_jwt: bool,
     /// How its tokens are interpreted.
-    pub reading: Reading,
+    pub reading: ClaimRules,
     /// Introspection settings for opaque tokens.
     pub introspection: Option<Introspection>,
 }
@@ -70,7 +70,7 @@ pub struct OAuth {
 
 #[derive(Clone, Debug)]
 struct Issuer {
-    trusted: Trusted,
+    trusted: TrustedIssuer,
     keyring: Arc<Keyring>,
     examiner: Option<Arc<Examiner>>,
 }
@@ -98,7 +98,7 @@ impl OAuth {
     pub fn new(
         resource: Resource,
         required: Vec<String>,
-        issuers: impl IntoIterator<Item = Trusted>,
+        issuers: impl IntoIterator<Item = TrustedIssuer>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, String> {
         let issuers = issuers.into_iter().map(Issuer::new).collect::<Result<_, _>>()?;
@@ -136,25 +136,25 @@ impl OAuth {
         }
         let known = match Jwt::parse(token) {
             Some(jwt) => self.signed(&jwt.map_err(Unauthorized::Token)?, now).await,
-            None => self.told(token, from, now).await.map(|bearer| (bearer, By::Word)),
+            None => self.introspect(token, from, now).await.map(|bearer| (bearer, CredentialKind::Word)),
         };
         let (bearer, by) = known.map_err(|refused| match refused {
-            Refused::Flawed(flaw) => Unauthorized::Token(flaw),
-            Refused::Unknown => Unauthorized::Unavailable,
+            TokenRejection::Flawed(flaw) => Unauthorized::Token(flaw),
+            TokenRejection::Unknown => Unauthorized::Unavailable,
         })?;
         self.admit(bearer, by, now)
     }
 
     /// Returns true if these rules would admit the caller again by the same token, with the same identity.
-    pub(super) fn still_knows(&self, principal: &Principal) -> bool {
+    pub(super) fn still_admits(&self, principal: &Principal) -> bool {
         let last = principal.pass.until.map(|until| until - Duration::from_millis(1));
         let now = self.now().min(last.unwrap_or(Timestamp::from_millis(i64::MAX)));
         let of = |issuer: &&Issuer| principal.who.issuer.as_ref() == Some(&issuer.trusted.reading.issuer);
         let Some(issuer) = self.issuers.iter().find(of) else { return false };
         let (reading, claims) = (&issuer.trusted.reading, principal.who.claims.clone());
         let bearer = match (&principal.pass.by, &issuer.trusted.introspection) {
-            (By::Token(signed), _) if issuer.takes(signed) => reading.of_token(claims, now),
-            (By::Word, Some(asks)) => reading.of_word(claims, now, asks.audience_implied),
+            (CredentialKind::Token(signed), _) if issuer.takes(signed) => reading.of_token(claims, now),
+            (CredentialKind::Word, Some(asks)) => reading.of_word(claims, now, asks.audience_implied),
             _ => return false,
         };
         bearer.is_ok_and(|bearer| {
@@ -180,38 +180,52 @@ impl OAuth {
         }
     }
 
-    async fn signed(&self, token: &Jwt<'_>, now: Timestamp) -> Result<(Bearer, By), Refused> {
+    async fn signed(
+        &self,
+        token: &Jwt<'_>,
+        now: Timestamp,
+    ) -> Result<(Bearer, CredentialKind), TokenRejection> {
         let by = |issuer: &&Issuer| token.issuer() == Some(&issuer.trusted.reading.issuer);
-        let issuer = self.issuers.iter().find(by).ok_or(Refused::Flawed(Flaw::Issuer))?;
+        let issuer = self.issuers.iter().find(by).ok_or(TokenRejection::Flawed(Flaw::Issuer))?;
         if !issuer.trusted.algorithms.contains(&token.algorithm) {
-            return Err(Refused::Flawed(Flaw::Algorithm));
+            return Err(TokenRejection::Flawed(Flaw::Algorithm));
         }
         if issuer.trusted.require_at_jwt && !token.says_access {
-            return Err(Refused::Flawed(Flaw::Type));
+            return Err(TokenRejection::Flawed(Flaw::Type));
         }
         let key = issuer.keyring.check(token).await?;
-        let bearer = issuer.trusted.reading.of_token(token.claims.clone(), now).map_err(Refused::Flawed)?;
+        let bearer =
+            issuer.trusted.reading.of_token(token.claims.clone(), now).map_err(TokenRejection::Flawed)?;
         Ok((
             bearer,
-            By::Token(Arc::new(Signed { key, algorithm: token.algorithm, says_access: token.says_access })),
+            CredentialKind::Token(Arc::new(Signed {
+                key,
+                algorithm: token.algorithm,
+                says_access: token.says_access,
+            })),
         ))
     }
 
     /// Reads an opaque token by introspection. At most one issuer has it enabled, so that no issuer sees the
     /// tokens of another.
-    async fn told(&self, token: &[u8], from: Option<IpAddr>, now: Timestamp) -> Result<Bearer, Refused> {
+    async fn introspect(
+        &self,
+        token: &[u8],
+        from: Option<IpAddr>,
+        now: Timestamp,
+    ) -> Result<Bearer, TokenRejection> {
         let asked = self.issuers.iter().find_map(|issuer| Some((issuer, issuer.examiner.as_ref()?)));
-        let (issuer, examiner) = asked.ok_or(Refused::Flawed(Flaw::Opaque))?;
+        let (issuer, examiner) = asked.ok_or(TokenRejection::Flawed(Flaw::Opaque))?;
         examiner.examine(token, from, &issuer.trusted.reading, now).await
     }
 
-    fn admit(&self, bearer: Bearer, by: By, now: Timestamp) -> Result<Principal, Unauthorized> {
+    fn admit(&self, bearer: Bearer, by: CredentialKind, now: Timestamp) -> Result<Principal, Unauthorized> {
         let lacking = self.lacking(&bearer.who);
         if !lacking.is_empty() {
             return Err(Unauthorized::Scope(self.required.clone()));
         }
         let until = bearer.until.into_iter().chain([now + HOLDS]).min();
-        let pass = Pass { by, until };
+        let pass = CallerCredential { by, until };
         Ok(Principal { owner: bearer.owner, identified: true, pass, who: Arc::new(bearer.who), from: None })
     }
 
@@ -223,7 +237,7 @@ impl OAuth {
 
 /// The results of testing an issuer without a real token.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct IssuerCheck {
     /// Number of usable keys, or why there are none.
     pub keys: Result<usize, String>,
     /// Whether introspection works, if it is configured.
@@ -234,17 +248,17 @@ pub struct Look {
 ///
 /// # Errors
 /// If its network settings are invalid.
-pub async fn look(trusted: Trusted) -> Result<Look, String> {
+pub async fn check_issuer(trusted: TrustedIssuer) -> Result<IssuerCheck, String> {
     let Issuer { keyring, examiner, .. } = Issuer::new(trusted)?;
     let introspection = match &examiner {
         None => None,
-        Some(examiner) => Some(examiner.look().await),
+        Some(examiner) => Some(examiner.check_endpoint().await),
     };
-    Ok(Look { keys: keyring.look().await, introspection })
+    Ok(IssuerCheck { keys: keyring.look().await, introspection })
 }
 
 impl Issuer {
-    fn new(trusted: Trusted) -> Result<Self, String> {
+    fn new(trusted: TrustedIssuer) -> Result<Self, String> {
         let named = |why| format!("issuer {}: {why}", trusted.reading.issuer);
         let keyring = Keyring::new(trusted.source.clone()).map_err(named)?;
         let examiner = trusted.introspection.clone().map(Examiner::new).transpose().map_err(named)?;
@@ -273,13 +287,13 @@ mod tests {
         let now = oauth.now();
         let signed =
             Signed { key: PublicKey::Ed25519(Vec::new()), algorithm: Algorithm::EdDsa, says_access: true };
-        let by = By::Token(Arc::new(signed));
+        let by = CredentialKind::Token(Arc::new(signed));
         for (end, expected) in [
             (Some(now + Duration::from_secs(60)), now + Duration::from_secs(60)),
             (Some(now + Duration::from_secs(1_000_000_000)), now + HOLDS),
             (None, now + HOLDS),
         ] {
-            for by in [by.clone(), By::Word] {
+            for by in [by.clone(), CredentialKind::Word] {
                 let bearer = Bearer { owner: Owner::new("x"), who: Identity::default(), until: end };
                 assert_eq!(oauth.admit(bearer, by, now).unwrap().pass.until, Some(expected));
             }

@@ -92,7 +92,7 @@ impl Filter {
 mod tests {
     use super::*;
     use crate::tasks::machine::tests::row_of;
-    use crate::tasks::task::{TaskId, Trouble};
+    use crate::tasks::task::{EngineOutage, TaskId};
 
     #[test]
     fn names_are_compared_as_a_whole() {
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn all_conditions_must_hold() {
-        let trouble = Trouble { since: Timestamp::from_millis(0), reason: "away".to_owned() };
+        let trouble = EngineOutage { since: Timestamp::from_millis(0), reason: "away".to_owned() };
         let task = Task { trouble: Some(trouble), ..row_of(&TaskId::from_wire("t"), "s") };
         let now = task.created_at + Duration::from_secs(60);
         let filter = |since: u64, trouble| Filter {

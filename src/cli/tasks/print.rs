@@ -7,7 +7,7 @@ use std::time::Duration;
 use taskbridge_sdk::Timestamp;
 
 use super::view::View;
-use crate::tasks::history::{CallTo, Entry, Fact, Said};
+use crate::tasks::history::{AnswerKind, CallTo, Fact, HistoryEntry};
 
 /// Number of characters of an id in a table.
 const SHORT: usize = 12;
@@ -169,7 +169,7 @@ fn amount(done: f64, total: Option<f64>) -> String {
 }
 
 /// Formats a history, one line per entry.
-pub(super) fn history(entries: &[Entry], keeps: bool) -> String {
+pub(super) fn history(entries: &[HistoryEntry], keeps: bool) -> String {
     if entries.is_empty() {
         let why = if keeps { "" } else { ": [store] history is \"0s\"" };
         return format!("\nno history is kept of it{why}\n");
@@ -221,9 +221,9 @@ fn fact(fact: &Fact) -> String {
         Fact::Sent(key) => format!("question {key} sent to a client"),
         Fact::Answered { key, how, by } => {
             let how = match how {
-                Said::Accepted => "answered",
-                Said::Declined => "declined",
-                Said::Dismissed => "dismissed",
+                AnswerKind::Accepted => "answered",
+                AnswerKind::Declined => "declined",
+                AnswerKind::Dismissed => "dismissed",
             };
             match by {
                 Some(by) => format!("question {key} {how} by {}", by.as_str()),

@@ -3,9 +3,9 @@
 use serde::{Serialize, Serializer};
 use taskbridge_sdk::{Progress, Timestamp};
 
-use crate::store::survey::Surveyed;
-use crate::tasks::history::{EngineCall, Entry, Fact};
-use crate::tasks::task::{AskedStatus, Asker, Job, Task, TaskState};
+use crate::store::survey::SurveyRow;
+use crate::tasks::history::{EngineCall, Fact, HistoryEntry};
+use crate::tasks::task::{Job, QuestionSource, QuestionStatus, Task, TaskState};
 
 /// A row. Programs rely on the field names: fields are only added.
 #[derive(Clone, Debug, Serialize)]
@@ -126,7 +126,7 @@ pub(super) fn state(task: &Task) -> &'static str {
 
 impl View {
     /// Creates the view of a row that could be parsed.
-    pub(super) fn of(row: &Surveyed, task: &Task) -> Self {
+    pub(super) fn of(row: &SurveyRow, task: &Task) -> Self {
         let (job, attempts) = match &task.job {
             Job::Pending { queued: true, attempts, .. } => ("queued", Some(*attempts)),
             Job::Pending { attempts, .. } => ("pending", Some(*attempts)),
@@ -141,15 +141,15 @@ impl View {
         let questions = task.questions.iter().map(|asked| QuestionView {
             key: asked.key.clone(),
             asker: match asked.asker {
-                Asker::Confirm => "bridge",
-                Asker::Job => "job",
+                QuestionSource::Confirm => "bridge",
+                QuestionSource::Job => "job",
             },
             at: asked.at,
             status: match asked.status {
-                AskedStatus::Open => "open",
-                AskedStatus::Answered { .. } => "answered",
-                AskedStatus::Visiting => "visiting",
-                AskedStatus::Closed => "closed",
+                QuestionStatus::Open => "open",
+                QuestionStatus::Answered { .. } => "answered",
+                QuestionStatus::Visiting => "visiting",
+                QuestionStatus::Closed => "closed",
             },
             answered_by: asked.answered_by.as_ref().map(|by| by.as_str().to_owned()),
         });
@@ -190,7 +190,7 @@ impl View {
     }
 
     /// Adds the history to the row.
-    pub(super) fn with(self, history: &[Entry]) -> Exported<'_> {
+    pub(super) fn with(self, history: &[HistoryEntry]) -> Exported<'_> {
         let history = history.iter().map(|entry| EntryView {
             at: entry.at,
             version: entry.version,

@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use self::state::State;
-use super::fault::Fault;
+use super::fault::ServerCallError;
 use super::screen::Screen;
-use super::session::{Ear, Heard, Session};
+use super::session::{ServerMessage, ServerMessageSender, Session};
 use super::terminal::Terminal;
-use super::wait::{self, Word};
+use super::wait::{self, WaitEvent};
 use crate::mcp::jsonrpc::Outcome;
 
 /// The interval of animation frames.
@@ -26,7 +26,7 @@ pub(super) const PROGRESS_TOKEN: &str = "call";
 
 /// The end of following.
 #[derive(Debug)]
-pub(super) enum Ending {
+pub(super) enum FollowOutcome {
     /// The call was answered.
     Answered(Outcome),
     /// The job continues without a waiting client; the exit code gives the reason.
@@ -61,7 +61,7 @@ impl Signals {
 }
 
 /// A call that is followed.
-pub(super) struct Pursuit<'a> {
+pub(super) struct FollowedCall<'a> {
     pub(super) session: &'a Session,
     /// The label of the job on the screen.
     pub(super) label: &'a str,
@@ -75,14 +75,14 @@ pub(super) struct Pursuit<'a> {
     pub(super) until: Option<Instant>,
 }
 
-impl<'a> Pursuit<'a> {
+impl<'a> FollowedCall<'a> {
     /// Follows a task until it ends.
     pub(super) async fn task(
         &self,
         id: &'a str,
         screen: &mut Screen,
         signals: &mut Signals,
-    ) -> Result<Ending, Fault> {
+    ) -> Result<FollowOutcome, ServerCallError> {
         let (word, words) = mpsc::unbounded_channel();
         let (ear, heard) = mpsc::unbounded_channel();
         let looking = wait::watch(self.session, id, !self.is_ours, &ear, &word);
@@ -94,12 +94,12 @@ impl<'a> Pursuit<'a> {
     /// Follows a plain call, whose answer `request` waits for.
     pub(super) async fn plain<F>(
         &self,
-        request: impl FnOnce(Ear) -> F,
+        request: impl FnOnce(ServerMessageSender) -> F,
         screen: &mut Screen,
         signals: &mut Signals,
-    ) -> Result<Ending, Fault>
+    ) -> Result<FollowOutcome, ServerCallError>
     where
-        F: Future<Output = Result<Outcome, Fault>>,
+        F: Future<Output = Result<Outcome, ServerCallError>>,
     {
         let (_word, words) = mpsc::unbounded_channel();
         let (ear, heard) = mpsc::unbounded_channel();
@@ -108,13 +108,13 @@ impl<'a> Pursuit<'a> {
 
     async fn run<T>(
         &self,
-        waiting: impl Future<Output = Result<Outcome, Fault>>,
+        waiting: impl Future<Output = Result<Outcome, ServerCallError>>,
         watching: impl Future<Output = T>,
-        mut heard: mpsc::UnboundedReceiver<Heard>,
-        mut words: mpsc::UnboundedReceiver<Word>,
+        mut heard: mpsc::UnboundedReceiver<ServerMessage>,
+        mut words: mpsc::UnboundedReceiver<WaitEvent>,
         screen: &mut Screen,
         signals: &mut Signals,
-    ) -> Result<Ending, Fault> {
+    ) -> Result<FollowOutcome, ServerCallError> {
         let mut waiting = std::pin::pin!(waiting);
         let mut watching = std::pin::pin!(watching);
         let mut frames = interval(FRAME);
@@ -124,17 +124,17 @@ impl<'a> Pursuit<'a> {
             tokio::select! {
                 biased;
                 code = signals.next() => match state.interrupted(code, screen) {
-                    Some(code) => break Ending::Left(code),
+                    Some(code) => break FollowOutcome::Left(code),
                     None => continue,
                 },
-                answered = &mut waiting => break Ending::Answered(answered?),
-                Some(heard) = heard.recv() => state.hear(heard, screen),
+                answered = &mut waiting => break FollowOutcome::Answered(answered?),
+                Some(heard) = heard.recv() => state.handle_message(heard, screen),
                 Some(word) = words.recv() => state.notice(word, screen),
-                said = state.talk.said() => if let Some(code) = state.said(said, screen) {
-                    break Ending::Left(code);
+                said = state.talk.said() => if let Some(code) = state.handle_input(said, screen) {
+                    break FollowOutcome::Left(code);
                 },
                 Some(done) = state.errands.next(), if !state.errands.is_empty() => state.done(done, screen),
-                () = until(self.until) => break Ending::Left(TIMED_OUT),
+                () = until(self.until) => break FollowOutcome::Left(TIMED_OUT),
                 _ = frames.tick() => screen.draw(),
                 _ = &mut watching => {}
             }

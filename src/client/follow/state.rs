@@ -9,14 +9,14 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::super::ask::{self, Choice, Reply};
-use super::super::fault::Fault;
-use super::super::screen::{Screen, Standing};
-use super::super::session::{Heard, Session};
+use super::super::fault::ServerCallError;
+use super::super::screen::{JobProgress, Screen};
+use super::super::session::{ServerMessage, Session};
 use super::super::shape::plain;
 use super::super::task::{self, Status, Task};
 use super::super::terminal::Terminal;
-use super::super::wait::{self, Word};
-use super::{INTERRUPTED, PROGRESS_TOKEN, Pursuit};
+use super::super::wait::{self, WaitEvent};
+use super::{FollowedCall, INTERRUPTED, PROGRESS_TOKEN};
 use crate::mcp::jsonrpc::Id;
 
 /// A pending question.
@@ -27,7 +27,7 @@ pub(super) struct Question {
 }
 
 /// A person's input at the terminal.
-pub(super) enum Said {
+pub(super) enum UserInput {
     Answer(Question, Reply),
     Choice(Choice),
     /// The terminal is gone.
@@ -35,15 +35,15 @@ pub(super) enum Said {
 }
 
 /// The current dialog.
-pub(super) enum Talk<'a> {
+pub(super) enum Dialog<'a> {
     Silence,
-    Question(Question, LocalBoxFuture<'a, Said>),
-    Interrupted(LocalBoxFuture<'a, Said>),
+    Question(Question, LocalBoxFuture<'a, UserInput>),
+    Interrupted(LocalBoxFuture<'a, UserInput>),
 }
 
-impl Talk<'_> {
+impl Dialog<'_> {
     /// Waits for the person's input; forever if nothing is asked.
-    pub(super) async fn said(&mut self) -> Said {
+    pub(super) async fn said(&mut self) -> UserInput {
         match self {
             Self::Silence => std::future::pending().await,
             Self::Question(_, talk) | Self::Interrupted(talk) => talk.await,
@@ -57,18 +57,18 @@ pub(super) struct State<'a> {
     label: &'a str,
     task: Option<&'a str>,
     terminal: Option<&'a Terminal>,
-    standing: Standing,
+    standing: JobProgress,
     lost: bool,
     waiting: VecDeque<Question>,
-    pub(super) talk: Talk<'a>,
+    pub(super) talk: Dialog<'a>,
     /// Answers that the server has not received yet.
     given: Vec<(Question, Reply)>,
     /// Answers and cancellations that are being sent.
-    pub(super) errands: FuturesUnordered<LocalBoxFuture<'a, Done>>,
+    pub(super) errands: FuturesUnordered<LocalBoxFuture<'a, RequestOutcome>>,
 }
 
 /// A finished request.
-pub(super) struct Done {
+pub(super) struct RequestOutcome {
     /// The question that was answered, if any.
     answered: Option<Id>,
     /// The error, if any.
@@ -77,16 +77,16 @@ pub(super) struct Done {
 
 impl<'a> State<'a> {
     /// Creates the initial state: no status and no question.
-    pub(super) fn new(pursuit: &Pursuit<'a>) -> Self {
+    pub(super) fn new(pursuit: &FollowedCall<'a>) -> Self {
         Self {
             session: pursuit.session,
             label: pursuit.label,
             task: pursuit.task,
             terminal: pursuit.terminal,
-            standing: Standing::default(),
+            standing: JobProgress::default(),
             lost: false,
             waiting: VecDeque::new(),
-            talk: Talk::Silence,
+            talk: Dialog::Silence,
             given: Vec::new(),
             errands: FuturesUnordered::new(),
         }
@@ -94,21 +94,21 @@ impl<'a> State<'a> {
 
     /// Returns true while a question is asked.
     pub(super) fn is_asking(&self) -> bool {
-        !matches!(self.talk, Talk::Silence)
+        !matches!(self.talk, Dialog::Silence)
     }
 
     /// Handles a message of the server.
-    pub(super) fn hear(&mut self, heard: Heard, screen: &mut Screen) {
+    pub(super) fn handle_message(&mut self, heard: ServerMessage, screen: &mut Screen) {
         match heard {
-            Heard::Asked { id, params } => self.asked(Question { id, params }, screen),
-            Heard::Unanswered { method, why } => {
+            ServerMessage::Asked { id, params } => self.asked(Question { id, params }, screen),
+            ServerMessage::Unanswered { method, why } => {
                 let words = format!(
                     "{}: the server asked for {method:?}, and did not take the answer: {why}",
                     self.label
                 );
                 screen.note(&words);
             }
-            Heard::Notification { method, params } => match method.as_str() {
+            ServerMessage::Notification { method, params } => match method.as_str() {
                 "notifications/progress"
                     if params.get("progressToken").is_some_and(|t| t == PROGRESS_TOKEN) =>
                 {
@@ -117,7 +117,7 @@ impl<'a> State<'a> {
                 "notifications/tasks/status" => {
                     if let Some(task) = Task::read(&params).filter(|task| Some(task.id.as_str()) == self.task)
                     {
-                        self.stands(task, screen);
+                        self.update_status(task, screen);
                     }
                 }
                 "notifications/message" => screen.note(&said(self.label, &params)),
@@ -138,28 +138,28 @@ impl<'a> State<'a> {
         screen.show(self.standing.clone());
     }
 
-    fn stands(&mut self, task: Task, screen: &mut Screen) {
+    fn update_status(&mut self, task: Task, screen: &mut Screen) {
         let words = || (task.status != Status::Working).then(|| task.status.words().to_owned());
         self.standing.message = task.message.or_else(words);
         screen.show(self.standing.clone());
     }
 
-    pub(super) fn notice(&mut self, word: Word, screen: &mut Screen) {
+    pub(super) fn notice(&mut self, word: WaitEvent, screen: &mut Screen) {
         match word {
-            Word::Stands(task) => self.stands(task, screen),
-            Word::Progress(done, total) => {
+            WaitEvent::Stands(task) => self.update_status(task, screen),
+            WaitEvent::Progress(done, total) => {
                 self.standing.progress = Some((done, total));
                 screen.show(self.standing.clone());
             }
-            Word::Lost(why) if !self.lost => {
+            WaitEvent::Lost(why) if !self.lost => {
                 self.lost = true;
                 screen.note(&format!("{}: the connection broke ({why}); trying again", self.label));
             }
-            Word::Back if self.lost => {
+            WaitEvent::Back if self.lost => {
                 self.lost = false;
                 screen.note(&format!("{}: connected again; the task goes on", self.label));
             }
-            Word::Lost(_) | Word::Back => {}
+            WaitEvent::Lost(_) | WaitEvent::Back => {}
         }
     }
 
@@ -173,8 +173,8 @@ impl<'a> State<'a> {
             return;
         }
         let current = match &mut self.talk {
-            Talk::Question(current, _) => Some(current),
-            Talk::Silence | Talk::Interrupted(_) => None,
+            Dialog::Question(current, _) => Some(current),
+            Dialog::Silence | Dialog::Interrupted(_) => None,
         };
         let mut known = current.into_iter().chain(&mut self.waiting);
         match known.find(|known| known.params == question.params) {
@@ -188,10 +188,10 @@ impl<'a> State<'a> {
     fn withdrawn(&mut self, params: &Value, screen: &mut Screen) {
         let id = params.get("requestId").and_then(|id| serde_json::from_value::<Id>(id.clone()).ok());
         self.waiting.retain(|question| Some(&question.id) != id.as_ref());
-        if let Talk::Question(question, _) = &self.talk
+        if let Dialog::Question(question, _) = &self.talk
             && Some(&question.id) == id.as_ref()
         {
-            self.talk = Talk::Silence;
+            self.talk = Dialog::Silence;
             screen.note("");
             screen.note("No answer is needed any more.");
             self.turn(screen);
@@ -200,7 +200,7 @@ impl<'a> State<'a> {
 
     /// Asks the next question if none is open.
     fn turn(&mut self, screen: &mut Screen) {
-        if !matches!(self.talk, Talk::Silence) {
+        if !matches!(self.talk, Dialog::Silence) {
             return;
         }
         let Some(terminal) = self.terminal else { return };
@@ -213,43 +213,43 @@ impl<'a> State<'a> {
         let label = self.label;
         let talk = Box::pin(async move {
             match ask::ask(terminal, label, &asked.params).await {
-                Ok(reply) => Said::Answer(asked, reply),
-                Err(_) => Said::Nothing,
+                Ok(reply) => UserInput::Answer(asked, reply),
+                Err(_) => UserInput::Nothing,
             }
         });
-        self.talk = Talk::Question(question, talk);
+        self.talk = Dialog::Question(question, talk);
     }
 
     /// Handles an interrupt of the wait. Returns the exit code if the client exits now.
     pub(super) fn interrupted(&mut self, code: u8, screen: &mut Screen) -> Option<u8> {
         let terminal = match (self.terminal, &self.talk) {
-            (Some(terminal), Talk::Silence | Talk::Question(..)) if code == INTERRUPTED => terminal,
+            (Some(terminal), Dialog::Silence | Dialog::Question(..)) if code == INTERRUPTED => terminal,
             _ => return Some(code),
         };
-        if let Talk::Question(question, _) = std::mem::replace(&mut self.talk, Talk::Silence) {
+        if let Dialog::Question(question, _) = std::mem::replace(&mut self.talk, Dialog::Silence) {
             self.waiting.push_front(question);
         }
         screen.hold();
         let (label, can_cancel) = (self.label, self.task.is_some());
-        self.talk = Talk::Interrupted(Box::pin(async move {
-            ask::interrupted(terminal, label, can_cancel).await.map_or(Said::Nothing, Said::Choice)
+        self.talk = Dialog::Interrupted(Box::pin(async move {
+            ask::interrupted(terminal, label, can_cancel).await.map_or(UserInput::Nothing, UserInput::Choice)
         }));
         None
     }
 
     /// Handles the person's input. Returns the exit code if the person chose to leave.
-    pub(super) fn said(&mut self, said: Said, screen: &mut Screen) -> Option<u8> {
-        let talk = std::mem::replace(&mut self.talk, Talk::Silence);
+    pub(super) fn handle_input(&mut self, said: UserInput, screen: &mut Screen) -> Option<u8> {
+        let talk = std::mem::replace(&mut self.talk, Dialog::Silence);
         match said {
-            Said::Answer(asked, reply) => {
+            UserInput::Answer(asked, reply) => {
                 // In the meantime the same question may have arrived in another message.
-                let newest = if let Talk::Question(newest, _) = talk { newest } else { asked };
+                let newest = if let Dialog::Question(newest, _) = talk { newest } else { asked };
                 self.answer(newest, reply);
             }
-            Said::Choice(Choice::Leave) => return Some(INTERRUPTED),
-            Said::Choice(Choice::Cancel) => self.cancel(screen),
-            Said::Choice(Choice::Wait) => {}
-            Said::Nothing => return Some(INTERRUPTED),
+            UserInput::Choice(Choice::Leave) => return Some(INTERRUPTED),
+            UserInput::Choice(Choice::Cancel) => self.cancel(screen),
+            UserInput::Choice(Choice::Wait) => {}
+            UserInput::Nothing => return Some(INTERRUPTED),
         }
         self.turn(screen);
         None
@@ -263,19 +263,23 @@ impl<'a> State<'a> {
         self.errands.push(Box::pin(async move {
             let attempt = async || match session.send(&message).await {
                 // The message is sent again in a new session.
-                Err(Fault::NoSession(_)) => {
+                Err(ServerCallError::NoSession(_)) => {
                     session.quick("ping", json!({})).await?;
                     session.send(&message).await
                 }
                 sent => sent,
             };
-            let sent = wait::insist(attempt, |_| {}).await;
+            let sent = wait::retry_until_reached(attempt, |_| {}).await;
             let problem = sent.err().map(|fault| match fault {
                 // The server reports the invalid value, and asks again.
-                Fault::Status { status: StatusCode::BAD_REQUEST, message } if !message.is_empty() => message,
+                ServerCallError::Status { status: StatusCode::BAD_REQUEST, message }
+                    if !message.is_empty() =>
+                {
+                    message
+                }
                 fault => format!("the answer was not taken: {fault}"),
             });
-            Done { answered: Some(id), problem }
+            RequestOutcome { answered: Some(id), problem }
         }));
     }
 
@@ -285,17 +289,18 @@ impl<'a> State<'a> {
         self.waiting.clear();
         let session = self.session;
         self.errands.push(Box::pin(async move {
-            let problem = match wait::insist(async || task::cancel(session, id).await, |_| {}).await {
-                // The task had already ended.
-                Ok(_) | Err(Fault::Refused(_)) => None,
-                Err(fault) => Some(format!("it could not be cancelled: {fault}")),
-            };
-            Done { answered: None, problem }
+            let problem =
+                match wait::retry_until_reached(async || task::cancel(session, id).await, |_| {}).await {
+                    // The task had already ended.
+                    Ok(_) | Err(ServerCallError::Refused(_)) => None,
+                    Err(fault) => Some(format!("it could not be cancelled: {fault}")),
+                };
+            RequestOutcome { answered: None, problem }
         }));
     }
 
-    pub(super) fn done(&mut self, done: Done, screen: &mut Screen) {
-        let Done { answered, problem } = done;
+    pub(super) fn done(&mut self, done: RequestOutcome, screen: &mut Screen) {
+        let RequestOutcome { answered, problem } = done;
         self.given.retain(|(question, _)| Some(&question.id) != answered.as_ref());
         if let Some(problem) = problem {
             screen.note(&format!("{}: {problem}", self.label));

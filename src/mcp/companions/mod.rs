@@ -1,11 +1,11 @@
 //! The companion tools, which a model uses after its call was answered with a handle. They work on the same
-//! rows as the protocol's own tasks, for every generation. [`Order::read`] parses a call. To wait needs the
-//! caller's stream, so a generation does that itself; [`run`] does everything else. It must not know how a
-//! generation writes a tool result.
+//! rows as the protocol's own tasks, for every generation. [`CompanionCall::read`] parses a call. To wait
+//! needs the caller's stream, so a generation does that itself; [`run`] does everything else. It must not
+//! know how a generation writes a tool result.
 
+mod arguments;
+mod commands;
 mod definitions;
-mod errands;
-mod orders;
 
 use serde_json::{Value, json};
 
@@ -14,9 +14,9 @@ use super::{Bridge, CompanionTools};
 use crate::auth::Principal;
 use crate::tasks::task::{Owner, TaskId};
 
+pub use arguments::{CompanionCall, CompanionCommand, WaitCall};
+pub use commands::run;
 pub use definitions::Definition;
-pub use errands::run;
-pub use orders::{Errand, Order, WaitOrder};
 
 /// One of the companion tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ pub enum Companion {
 
 /// Answer of a companion tool.
 #[derive(Debug)]
-pub struct Said {
+pub struct CompanionResult {
     /// Text for the model.
     pub text: String,
     /// The same as structured data.
@@ -79,12 +79,12 @@ impl Companion {
 }
 
 /// Returns the refusal for a task that the caller does not have.
-pub fn no_task(bridge: &Bridge, caller: &Owner, id: &TaskId) -> Said {
+pub fn no_task(bridge: &Bridge, caller: &Owner, id: &TaskId) -> CompanionResult {
     bridge.not_found(caller, id);
-    Said::refusal(format!("There is no task {id}. It may have expired."))
+    CompanionResult::refusal(format!("There is no task {id}. It may have expired."))
 }
 
-impl Said {
+impl CompanionResult {
     /// Returns a refusal with one line of text.
     pub fn refusal(text: impl Into<String>) -> Self {
         Self { text: text.into(), structured: None, is_error: true, of_job: false }

@@ -12,16 +12,16 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::exchange::Exchange;
+use super::in_flight_limit::InFlightPermit;
 use super::refusal::Refusal;
-use super::shares::Share;
-use super::{Http, Result, gate, post};
+use super::{Http, Result, post, preconditions};
 use crate::auth::Principal;
-use crate::mcp::feed::Feed;
 use crate::mcp::generation;
 use crate::mcp::jsonrpc::{Id, Message, Request, batch};
 use crate::mcp::limits::Limits;
-use crate::mcp::outlet::Outlet as _;
-use crate::mcp::room::SMALL;
+use crate::mcp::memory_budget::SMALL;
+use crate::mcp::message_sink::MessageSink as _;
+use crate::mcp::outbound_queue::OutboundQueue;
 use crate::mcp::session::Caller;
 
 /// Answers a batch. Other revisions have no batches: without a session that allows them, the batch is refused
@@ -33,11 +33,11 @@ pub(super) async fn post(
     text: Bytes,
 ) -> Result<Response> {
     let refused = || Refusal::malformed(batch::refuse(&text));
-    if !headers.contains_key(&gate::SESSION_ID) {
+    if !headers.contains_key(&preconditions::SESSION_ID) {
         return Err(refused());
     }
-    gate::check_version(headers)?;
-    let session = gate::session(http, &principal, headers).await?;
+    preconditions::check_version(headers)?;
+    let session = preconditions::session(http, &principal, headers).await?;
     if !session.revision.has_batches() {
         return Err(refused());
     }
@@ -78,7 +78,7 @@ async fn admit(
     headers: &HeaderMap,
     caller: &Caller,
     mut request: Request,
-) -> Result<(Request, Share)> {
+) -> Result<(Request, InFlightPermit)> {
     if let Some(why) = generation::bars_batch(&request.method, &request.params) {
         return Err(Refusal::invalid(why).to(Some(request.id)));
     }
@@ -101,7 +101,7 @@ impl Answers {
     }
 
     /// Adds an answer. If the collected answers were already taken, sends it on the stream instead.
-    pub(super) async fn give(&self, n: usize, answer: Vec<u8>, feed: &Feed) {
+    pub(super) async fn give(&self, n: usize, answer: Vec<u8>, feed: &OutboundQueue) {
         let answer = match &mut *self.0.lock() {
             Some(answers) => return answers.push((n, answer)),
             None => answer,
@@ -118,10 +118,10 @@ impl Answers {
 }
 
 /// Sends an answer on the stream, or an error if the memory budget is exhausted.
-pub(super) async fn send(answer: Vec<u8>, feed: &Feed) {
+pub(super) async fn send(answer: Vec<u8>, feed: &OutboundQueue) {
     let bytes = answer.len();
     let mut answer: Value = serde_json::from_slice(&answer).expect("a response is JSON");
-    if bytes > SMALL && !feed.room(bytes) {
+    if bytes > SMALL && !feed.reserve(bytes) {
         let id = Id::deserialize(&answer["id"]).ok();
         answer = Refusal::no_room_for_answer().to(id).answer();
     }

@@ -4,13 +4,13 @@
 use axum::body::{Body, Bytes, HttpBody as _};
 use futures_util::{FutureExt as _, StreamExt as _};
 
-use super::patience::BodyError;
+use super::in_flight_limit::InFlightPermit;
 use super::refusal::Refusal;
-use super::shares::Share;
+use super::timeouts::BodyError;
 use super::{Http, Result};
 use crate::auth::Principal;
-use crate::mcp::room::{SMALL, Spot};
-use crate::mcp::whose::Whose;
+use crate::mcp::caller_key::CallerKey;
+use crate::mcp::memory_budget::{MemoryReservation, SMALL};
 
 /// How much of an oversized body is read and discarded, so that the client can read the error response.
 const DISCARDED: usize = 64 * 1024 * 1024;
@@ -23,8 +23,8 @@ struct Coming<'a> {
     /// Upper bound of the body's size.
     most: usize,
     received: usize,
-    share: Option<Share>,
-    spot: Option<Spot>,
+    share: Option<InFlightPermit>,
+    spot: Option<MemoryReservation>,
 }
 
 /// Reads the whole body, at most `limit` bytes.
@@ -81,7 +81,8 @@ impl Coming<'_> {
             self.share = Some(share.ok_or_else(|| Refusal::too_many_streams(most))?);
         }
         if self.spot.is_none() && self.received > SMALL {
-            let spot = self.http.room.take(Whose::of(self.principal), self.most, limits.max_bytes_in_hand);
+            let spot =
+                self.http.room.take(CallerKey::of(self.principal), self.most, limits.max_bytes_in_hand);
             self.spot = Some(spot.ok_or_else(Refusal::no_room)?);
         }
         Ok(())

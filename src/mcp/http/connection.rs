@@ -20,15 +20,15 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::entrance::{Entrance, Rules};
-use super::form;
+use super::access_control::{AccessControl, AccessRules};
+use super::detached_stream::{Events, Takeover, pour};
 use super::idle::IdleConnections;
-use super::lasting::{Events, Takeover, pour};
 use super::limits::ConnectionLimits;
-use super::patience::{Answer, Heads, Paced, Patient};
+use super::request_validation;
 use super::scan::{Findings, HeadScanner, LargeHeads};
 use super::scheduler::ScheduledConnection;
 use super::socket::Socket;
+use super::timeouts::{GuardedBody, HeaderTimeout, TimeoutBody, TimeoutSocket};
 use super::tls::Tls;
 use crate::auth::Peer;
 
@@ -46,9 +46,9 @@ const UNSENT: u32 = 64 * 1024;
 pub(super) struct Connection {
     pub(super) peer: Peer,
     /// The rules that were in force when the connection was accepted.
-    pub(super) rules: Arc<Rules>,
+    pub(super) rules: Arc<AccessRules>,
     /// Where new rules are published.
-    pub(super) entrance: Arc<Entrance>,
+    pub(super) entrance: Arc<AccessControl>,
     pub(super) router: Router,
     pub(super) shutdown: CancellationToken,
     /// The idle connections. This one joins them while it has no request.
@@ -64,9 +64,9 @@ impl Connection {
         // Without this, an event can wait for the acknowledgement of the previous one.
         let _ = socket.set_nodelay(true);
         limit_unsent(&socket);
-        let heads = Heads::begin(&self.idle);
+        let heads = HeaderTimeout::begin(&self.idle);
         let socket = match self.rules.tls.clone() {
-            None => Socket::Plain(Patient::new(socket, &self.rules.limits, heads.clone())),
+            None => Socket::Plain(TimeoutSocket::new(socket, &self.rules.limits, heads.clone())),
             Some(tls) => {
                 let within = self.rules.limits.handshake_within;
                 let evicted = heads.evicted();
@@ -88,7 +88,7 @@ impl Connection {
                 heads.set_busy();
                 tokio::select! {
                     poured = pour(socket, events) => poured.map_err(|error| error.to_string()),
-                    () = entrance.parts_with(&peer, &rules) => return,
+                    () = entrance.wait_until_disallowed(&peer, &rules) => return,
                 }
             }
             Err(error) => Err(error.to_string()),
@@ -100,11 +100,11 @@ impl Connection {
 
     /// Performs the TLS handshake, and stores the client's certificate. Returns `None` if the handshake
     /// fails.
-    async fn secure(&mut self, tls: &Tls, socket: TcpStream, heads: &Heads) -> Option<Socket> {
+    async fn secure(&mut self, tls: &Tls, socket: TcpStream, heads: &HeaderTimeout) -> Option<Socket> {
         if !Tls::begins(&socket).await.ok()? {
             return None;
         }
-        let socket = Patient::new(socket, &self.rules.limits, heads.clone());
+        let socket = TimeoutSocket::new(socket, &self.rules.limits, heads.clone());
         match tls.accept(socket).await {
             Ok((stream, certificate)) => {
                 self.peer.certificate = certificate.map(Arc::new);
@@ -119,7 +119,7 @@ impl Connection {
 
     /// Answers requests until the connection closes, or returns the socket and the events of a detached
     /// stream.
-    async fn requests(self, socket: Socket, heads: Heads) -> hyper::Result<Option<(Socket, Events)>> {
+    async fn requests(self, socket: Socket, heads: HeaderTimeout) -> hyper::Result<Option<(Socket, Events)>> {
         let Self { peer, rules, entrance, router, shutdown, large_heads, mut scheduled, .. } = self;
         let last_accepted = Arc::new(AtomicBool::new(false));
         let (takeover, findings, evicted) =
@@ -132,9 +132,10 @@ impl Connection {
                 let peer = from(&peer, &rules, request.headers());
                 request.extensions_mut().insert(peer);
                 let (version, takeover, in_hand) = (request.version(), takeover.clone(), heads.in_hand());
-                let refused = form::refused(&request, &rules.limits, findings.next_has_bare_lf());
-                let last = form::is_last(&request) || findings.is_last();
-                let request = request.map(|body| Paced::new(body, &rules.limits));
+                let refused =
+                    request_validation::refused(&request, &rules.limits, findings.next_has_bare_lf());
+                let last = request_validation::is_last(&request) || findings.is_last();
+                let request = request.map(|body| TimeoutBody::new(body, &rules.limits));
                 let answer = refused.is_none().then(|| router.call(request));
                 let last_accepted = Arc::clone(&last_accepted);
                 async move {
@@ -146,10 +147,10 @@ impl Connection {
                     last_accepted
                         .store(!status.is_client_error() && !status.is_server_error(), Ordering::Relaxed);
                     if last {
-                        form::close(&mut response);
+                        request_validation::close(&mut response);
                     }
                     let response = takeover.of(version, response);
-                    Ok::<_, Infallible>(response.map(|body| Answer::new(body, in_hand)))
+                    Ok::<_, Infallible>(response.map(|body| GuardedBody::new(body, in_hand)))
                 }
             })
         };
@@ -159,7 +160,7 @@ impl Connection {
         let mut stops = std::pin::pin!(async {
             tokio::select! {
                 () = shutdown.cancelled() => {}
-                () = entrance.parts_with(&peer, &rules) => {}
+                () = entrance.wait_until_disallowed(&peer, &rules) => {}
                 () = evicted.cancelled() => {}
             }
         });
@@ -211,7 +212,7 @@ fn limit_unsent(socket: &TcpStream) {
 }
 
 /// Returns the peer of a request. Behind a trusted proxy, this is the address that the proxy reported.
-fn from(peer: &Peer, rules: &Rules, headers: &HeaderMap) -> Peer {
+fn from(peer: &Peer, rules: &AccessRules, headers: &HeaderMap) -> Peer {
     let address = peer.address.map(|address| match rules.proxies.origin(address.ip(), headers) {
         origin if origin == address.ip() => address,
         origin => SocketAddr::new(origin, 0),
@@ -221,7 +222,7 @@ fn from(peer: &Peer, rules: &Rules, headers: &HeaderMap) -> Peer {
 
 fn builder(limits: &ConnectionLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    // An incomplete head has a shorter timeout: see `Heads`.
+    // An incomplete head has a shorter timeout: see `HeaderTimeout`.
     builder.timer(TokioTimer::new()).header_read_timeout(limits.idle_for);
     builder.max_buf_size(limits.head_bytes.max(SMALLEST_ROOM)).max_header_size(limits.head_bytes);
     if limits.headers != USUAL_HEADERS {

@@ -11,20 +11,20 @@ use serde_json::Value;
 use taskbridge_sdk::Timestamp;
 
 use super::batch::{self, Answers};
+use super::in_flight_limit::InFlightPermit;
 use super::refusal::Refusal;
-use super::shares::Share;
-use super::{Http, Result, elsewhere, post, stream};
+use super::{Http, Result, cross_replica, post, stream};
 use crate::auth::Principal;
-use crate::mcp::feed::Feed;
+use crate::mcp::caller_key::CallerKey;
+use crate::mcp::in_flight::{CloseReason, InFlightGuard, Opening};
 use crate::mcp::jsonrpc::{self, Error, Id, Outcome, Payload, Request};
-use crate::mcp::live::{Open, Opening, Over};
+use crate::mcp::memory_budget::{CallerBudget, MemoryReservation, SMALL};
+use crate::mcp::message_sink::{MessageSink, Resume};
 use crate::mcp::offers::Edition;
-use crate::mcp::outlet::{Outlet, Resume};
-use crate::mcp::room::{Part, SMALL, Spot};
+use crate::mcp::outbound_queue::OutboundQueue;
 use crate::mcp::session::{Caller, Session};
-use crate::mcp::sse::Place;
-use crate::mcp::v2026_07_28::Asker;
-use crate::mcp::whose::Whose;
+use crate::mcp::sse::StreamPosition;
+use crate::mcp::v2026_07_28::StatelessCaller;
 use crate::mcp::{v2025_11_25, v2026_07_28};
 
 /// How long an answer may take before the client gets a stream. Answers without a wait take a few
@@ -41,30 +41,30 @@ pub(super) struct Exchange {
     pub(super) principal: Principal,
     /// The session. `None` in the generation without sessions.
     pub(super) session: Option<Session>,
-    pub(super) feed: Arc<Feed>,
+    pub(super) feed: Arc<OutboundQueue>,
     pub(super) work: Pin<Box<dyn Future<Output = Ending> + Send>>,
     /// The position in the stream, once the stream can be resumed.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<StreamPosition>,
     /// The number of the stream within its session. 0 if no other replica tracks it.
     n: u64,
     /// True for a listening stream.
     listens: bool,
     /// Ends the exchange when its request is cancelled, its session ends, or its stream is resumed elsewhere.
-    pub(super) open: Option<Open>,
+    pub(super) open: Option<InFlightGuard>,
     /// The HTTP status of an error that is answered without a stream.
     status: fn(&Error) -> u16,
     /// Counts the request until the exchange ends. The entries of a batch have their own.
-    _share: Option<Share>,
+    _share: Option<InFlightPermit>,
 }
 
 impl Exchange {
     /// Creates an exchange of the generation with sessions.
     fn new<W>(
         http: &Arc<Http>,
-        share: Option<Share>,
+        share: Option<InFlightPermit>,
         caller: Caller,
-        place: Option<Place>,
-        work: impl FnOnce(Arc<Http>, Caller, Arc<Feed>) -> W,
+        place: Option<StreamPosition>,
+        work: impl FnOnce(Arc<Http>, Caller, Arc<OutboundQueue>) -> W,
     ) -> Self
     where
         W: Future<Output = Ending> + Send + 'static,
@@ -88,7 +88,12 @@ impl Exchange {
     }
 
     /// Answers a request with a single response, or with a stream if the answer takes time.
-    pub(super) async fn handle(http: &Arc<Http>, share: Share, caller: Caller, request: Request) -> Response {
+    pub(super) async fn handle(
+        http: &Arc<Http>,
+        share: InFlightPermit,
+        caller: Caller,
+        request: Request,
+    ) -> Response {
         let id = request.id.clone();
         let exchange = Self::new(http, Some(share), caller, None, |http, caller, feed| async move {
             let id = request.id.clone();
@@ -100,8 +105,8 @@ impl Exchange {
     /// Answers a request of the stateless generation.
     pub(super) async fn handle_alone(
         http: &Arc<Http>,
-        share: Share,
-        asker: Asker,
+        share: InFlightPermit,
+        asker: StatelessCaller,
         request: Request,
     ) -> Response {
         let id = request.id.clone();
@@ -137,7 +142,7 @@ impl Exchange {
     pub(super) async fn handle_batch(
         http: &Arc<Http>,
         caller: Caller,
-        requests: Vec<(usize, Request, Share)>,
+        requests: Vec<(usize, Request, InFlightPermit)>,
         answers: Vec<(usize, Vec<u8>)>,
     ) -> Response {
         let answers = Arc::new(Answers::new(answers));
@@ -211,9 +216,9 @@ impl Exchange {
     /// Resumes the stream of a request.
     pub(super) fn resume(
         http: &Arc<Http>,
-        share: Share,
+        share: InFlightPermit,
         caller: Caller,
-        (place, n): (Place, u64),
+        (place, n): (StreamPosition, u64),
         id: &Id,
     ) -> Response {
         let resume = place.resume.clone();
@@ -231,9 +236,9 @@ impl Exchange {
     /// listens.
     pub(super) fn listen(
         http: &Arc<Http>,
-        share: Share,
+        share: InFlightPermit,
         caller: Caller,
-        (place, n, since): (Place, u64, Timestamp),
+        (place, n, since): (StreamPosition, u64, Timestamp),
         lists: (Option<Edition>, bool),
     ) -> Response {
         let mut exchange =
@@ -242,7 +247,7 @@ impl Exchange {
                 None
             });
         (exchange.n, exchange.listens) = (n, true);
-        exchange.feed.lasts();
+        exchange.feed.set_long_lived();
         exchange.open_as(None);
         stream::respond(exchange, None)
     }
@@ -260,12 +265,13 @@ impl Exchange {
     pub(super) async fn lives(&mut self) -> bool {
         let Some(session) = &self.session else { return true };
         let listens = Some(self.n).filter(|n| self.listens && *n > 0);
-        self.http.bridge.clock.now() < session.expires && elsewhere::look(&self.http, session, listens).await
+        self.http.bridge.clock.now() < session.expires
+            && cross_replica::sync_session(&self.http, session, listens).await
     }
 
     /// Reserves memory budget for an answer of this size. Returns `None` for a small answer. Uses the budget
     /// that the handler has already reserved for a large answer.
-    pub(super) fn room_for(&self, bytes: usize) -> Result<Option<Spot>> {
+    pub(super) fn room_for(&self, bytes: usize) -> Result<Option<MemoryReservation>> {
         match bytes <= SMALL {
             true => Ok(None),
             false => self.feed.room_for_answer(bytes).map(Some).ok_or_else(Refusal::no_room_for_answer),
@@ -292,7 +298,7 @@ impl Exchange {
 }
 
 /// Handles one request of a batch. Returns `None` if it was cancelled.
-async fn entry(http: &Http, caller: &Caller, feed: &Feed, request: Request) -> Option<Vec<u8>> {
+async fn entry(http: &Http, caller: &Caller, feed: &OutboundQueue, request: Request) -> Option<Vec<u8>> {
     let (id, session) = (request.id.clone(), caller.session.as_ref()?);
     let now = http.bridge.clock.now();
     let open = http.live.open(Opening { session: &session.nonce, waits_for: Some(&id), stream: None, now });
@@ -308,37 +314,41 @@ async fn entry(http: &Http, caller: &Caller, feed: &Feed, request: Request) -> O
 
 /// The message sink of one batch entry. The stream of a batch serves several requests, so it cannot be
 /// resumed.
-struct Entry<'a>(&'a Feed);
+struct Entry<'a>(&'a OutboundQueue);
 
 #[async_trait]
-impl Outlet for Entry<'_> {
+impl MessageSink for Entry<'_> {
     async fn send(&self, message: Value) -> bool {
         self.0.send(message).await
     }
 
     fn resumable(&self, _resume: Resume) {}
 
-    fn room(&self, bytes: usize) -> bool {
-        self.0.room(bytes)
+    fn reserve(&self, bytes: usize) -> bool {
+        self.0.reserve(bytes)
     }
 
     fn is_shared(&self) -> bool {
         self.0.is_shared()
     }
 
-    fn gave_way(&self) -> bool {
-        self.0.gave_way()
+    fn is_superseded(&self) -> bool {
+        self.0.is_superseded()
     }
 }
 
 /// Creates the message sink of one exchange.
-fn feed_for(http: &Http, principal: &Principal) -> Arc<Feed> {
+fn feed_for(http: &Http, principal: &Principal) -> Arc<OutboundQueue> {
     let most = http.bridge.settings().limits.max_bytes_in_hand;
-    Arc::new(Feed::new(Part { room: http.room.clone(), whose: Whose::of(principal), most }))
+    Arc::new(OutboundQueue::new(CallerBudget {
+        room: http.room.clone(),
+        whose: CallerKey::of(principal),
+        most,
+    }))
 }
 
 /// Waits until the client cancels the request, the session ends, or another connection takes over the stream.
-pub(super) async fn over(open: Option<&Open>) -> Over {
+pub(super) async fn over(open: Option<&InFlightGuard>) -> CloseReason {
     match open {
         Some(open) => open.over().await,
         None => std::future::pending().await,

@@ -7,36 +7,36 @@ use axum::response::Response;
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
-use super::{Http, Result, elsewhere, gate, pace};
+use super::{Http, Result, cross_replica, preconditions, rate_policy};
 use crate::auth::Principal;
-use crate::mcp::outlet::Resume;
+use crate::mcp::message_sink::Resume;
 use crate::mcp::session::Caller;
-use crate::mcp::sse::Place;
+use crate::mcp::sse::StreamPosition;
 
 /// Answers a GET.
 pub(super) async fn get(http: &Arc<Http>, principal: Principal, headers: &HeaderMap) -> Result<Response> {
-    gate::check_accept(headers, &["text/event-stream"])?;
-    gate::check_version(headers)?;
-    let session = gate::session(http, &principal, headers).await?;
+    preconditions::check_accept(headers, &["text/event-stream"])?;
+    preconditions::check_version(headers)?;
+    let session = preconditions::session(http, &principal, headers).await?;
     let taken_up = headers.contains_key("last-event-id");
     let place = match headers.get("last-event-id") {
         None => {
             let resume = Resume::Listen { lists: Some(http.bridge.offers.edition_for(&principal)) };
-            Place::start(&session.nonce, resume, &*http.bridge.entropy)
+            StreamPosition::start(&session.nonce, resume, &*http.bridge.entropy)
         }
         Some(id) => id
             .to_str()
             .ok()
-            .and_then(|id| Place::open(&http.bridge.seal, &session.nonce, id))
+            .and_then(|id| StreamPosition::open(&http.bridge.seal, &session.nonce, id))
             .ok_or_else(|| Refusal::invalid("Last-Event-ID is not the id of an event of this session"))?,
     };
     // A stream that opens and closes at once would only make the client reconnect.
     if place.last || http.live.was_cancelled(&place.stream) {
         return Err(Refusal::stream_over());
     }
-    let share = gate::share(http, &principal)?;
-    pace::hold_stream(http, &principal).await?;
-    let (n, since) = elsewhere::opened(http, &session, &place, taken_up).await?;
+    let share = preconditions::share(http, &principal)?;
+    rate_policy::hold_stream(http, &principal).await?;
+    let (n, since) = cross_replica::opened(http, &session, &place, taken_up).await?;
     let caller = Caller { principal, session: Some(session) };
     match place.resume.clone() {
         Resume::Listen { lists } => {

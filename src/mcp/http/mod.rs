@@ -1,35 +1,35 @@
-//! Streamable HTTP transport: one endpoint for POST, GET, DELETE and OPTIONS. [`gate`] contains the checks
-//! that every request must pass, and each method has its own file. The transport must not know the protocol's
-//! methods, except the few that concern it. `initialize` creates a session, `notifications/cancelled` ends a
-//! request, and [`pace`] applies rate limits by method.
+//! Streamable HTTP transport: one endpoint for POST, GET, DELETE and OPTIONS. [`preconditions`] contains the
+//! checks that every request must pass, and each method has its own file. The transport must not know the
+//! protocol's methods, except the few that concern it. `initialize` creates a session,
+//! `notifications/cancelled` ends a request, and [`rate_policy`] applies rate limits by method.
 
+mod access_control;
 mod batch;
 mod body;
 mod capacity;
 mod connection;
-mod elsewhere;
-mod entrance;
+mod connection_limit;
+mod cross_replica;
+mod detached_stream;
 mod exchange;
-mod form;
 mod forwarded;
-mod gate;
 mod get;
 mod idle;
-mod lasting;
+mod in_flight_limit;
 mod limits;
-mod pace;
-mod patience;
 mod post;
+mod preconditions;
+mod rate_policy;
 mod refusal;
+mod request_validation;
 mod scan;
 mod scheduler;
-mod seats;
 mod serve;
-mod shares;
 mod socket;
 mod stream;
+mod timeouts;
 mod tls;
-mod unproven;
+mod unauthenticated_body;
 mod well_known;
 
 use std::convert::Infallible;
@@ -45,21 +45,21 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-pub use self::entrance::{Entrance, Rules};
+pub use self::access_control::{AccessControl, AccessRules};
 pub use self::forwarded::Proxies;
+use self::in_flight_limit::InFlightLimit;
 pub use self::limits::{ConnectionLimits, PerAddress};
 use self::refusal::Refusal;
 pub use self::serve::serve;
-use self::shares::Shares;
 pub use self::tls::{ClientCertificates, Tls, TlsError};
-pub use self::unproven::Unproven;
+pub use self::unauthenticated_body::UnauthenticatedBudget;
 use super::Bridge;
-use super::live::Live;
-use super::polls::Polls;
-use super::rates::Rates;
-use super::room::Room;
+use super::caller_key::CallerKey;
+use super::delaying_rate_limit::DelayingRateLimit;
+use super::in_flight::InFlight;
+use super::memory_budget::MemoryBudget;
 use super::session::{Opened, Session};
-use super::whose::Whose;
+use super::window_rate_limit::WindowRateLimit;
 use crate::auth::{Peer, Presented, Principal};
 
 /// How long the rate limit may delay a poll, a notification, a response or a DELETE.
@@ -78,24 +78,24 @@ static NOWHERE: Peer = Peer { address: None, certificate: None };
 /// Shared state of all requests.
 struct Http {
     bridge: Arc<Bridge>,
-    entrance: Arc<Entrance>,
+    entrance: Arc<AccessControl>,
     opened: Opened,
-    live: Live,
-    polls: Polls,
+    live: InFlight,
+    polls: DelayingRateLimit,
     /// Rate limit of streams and of requests that wait for jobs.
-    waits: Polls,
+    waits: DelayingRateLimit,
     /// Rate limit of notifications, responses and DELETE.
-    unasked: Polls,
-    calls: Rates,
+    unasked: DelayingRateLimit,
+    calls: WindowRateLimit,
     /// Rate limit of ended sessions.
-    ends: Rates,
+    ends: WindowRateLimit,
     /// Rate limit of sessions that begin to store settings.
-    kept: Rates,
+    kept: WindowRateLimit,
     /// Open streams and pending requests per owner.
-    shares: Shares,
+    shares: InFlightLimit,
     /// Request bodies that are incomplete, and notifications, responses and DELETEs in progress, per owner.
-    coming: Shares,
-    room: Room,
+    coming: InFlightLimit,
+    room: MemoryBudget,
     shutdown: CancellationToken,
 }
 
@@ -106,17 +106,19 @@ type Result<T, E = Box<Refusal>> = std::result::Result<T, E>;
 /// polled.
 pub fn router(
     bridge: Arc<Bridge>,
-    entrance: Arc<Entrance>,
+    entrance: Arc<AccessControl>,
     shutdown: CancellationToken,
 ) -> (Router, BoxFuture<'static, Infallible>) {
     bridge.service.stops_with(shutdown.clone());
-    let (opened, live) = (Opened::default(), Live::default());
-    let (polls, waits) = (Polls::held_for(HELD), Polls::held_for(WAITS_HELD));
-    let unasked = Polls::held_for(HELD);
-    let (calls, ends, kept) = (Rates::within(MINUTE), Rates::within(DAY), Rates::within(DAY));
+    let (opened, live) = (Opened::default(), InFlight::default());
+    let (polls, waits) = (DelayingRateLimit::held_for(HELD), DelayingRateLimit::held_for(WAITS_HELD));
+    let unasked = DelayingRateLimit::held_for(HELD);
+    let (calls, ends, kept) =
+        (WindowRateLimit::within(MINUTE), WindowRateLimit::within(DAY), WindowRateLimit::within(DAY));
     let open = live.clone();
     bridge.metrics.counts_sessions_by(move || open.sessions());
-    let (shares, coming, room) = (Shares::default(), Shares::default(), Room::default());
+    let (shares, coming, room) =
+        (InFlightLimit::default(), InFlightLimit::default(), MemoryBudget::default());
     let http = Arc::new(Http {
         bridge,
         entrance,
@@ -133,7 +135,7 @@ pub fn router(
         room,
         shutdown,
     });
-    let hears = elsewhere::follow(Arc::clone(&http)).boxed();
+    let hears = cross_replica::follow(Arc::clone(&http)).boxed();
     let metadata = well_known::routes(Arc::clone(&http.entrance));
     // Some clients append a slash to the configured address.
     let router = Router::new().route("/mcp", any(endpoint)).route("/mcp/", any(endpoint));
@@ -149,20 +151,20 @@ async fn endpoint(State(http): State<Arc<Http>>, request: Request) -> Response {
         Err(refusal) => refusal.into_response(),
     };
     http.bridge.metrics.responded(method.as_str(), response.status().as_u16());
-    if let Some(origin) = origin.filter(|origin| gate::lets_in(&rules.doors, origin)) {
-        gate::share_with(origin, &mut response);
+    if let Some(origin) = origin.filter(|origin| preconditions::lets_in(&rules.doors, origin)) {
+        preconditions::share_with(origin, &mut response);
     }
     response
 }
 
-async fn answer(http: &Arc<Http>, rules: &Rules, request: Request) -> Result<Response> {
+async fn answer(http: &Arc<Http>, rules: &AccessRules, request: Request) -> Result<Response> {
     let (head, body) = request.into_parts();
-    gate::check_origin(&rules.doors, &head)?;
-    gate::check_host(&rules.doors, &head)?;
+    preconditions::check_origin(&rules.doors, &head)?;
+    preconditions::check_host(&rules.doors, &head)?;
     if head.method == Method::OPTIONS {
-        return Ok(gate::preflight(&head));
+        return Ok(preconditions::preflight(&head));
     }
-    let authorization = gate::held(&head.headers, header::AUTHORIZATION.as_str());
+    let authorization = preconditions::header_value(&head.headers, header::AUTHORIZATION.as_str());
     let peer = head.extensions.get::<Peer>().unwrap_or(&NOWHERE);
     let presented = Presented { authorization: authorization.as_deref(), peer };
     let principal = rules.authenticate(&presented).await;
@@ -175,9 +177,9 @@ async fn answer(http: &Arc<Http>, rules: &Rules, request: Request) -> Result<Res
         Method::POST => post::post(http, principal, &head.headers, body).await,
         Method::GET => get::get(http, principal, &head.headers).await,
         Method::DELETE => {
-            gate::check_version(&head.headers)?;
-            let _share = gate::unasked(http, &principal).await?;
-            let session = gate::session(http, &principal, &head.headers).await?;
+            preconditions::check_version(&head.headers)?;
+            let _share = preconditions::admit_one_way(http, &principal).await?;
+            let session = preconditions::session(http, &principal, &head.headers).await?;
             end_session(http, &principal, &session).await
         }
         _ => Err(Refusal::method_not_allowed()),
@@ -188,7 +190,7 @@ async fn answer(http: &Arc<Http>, rules: &Rules, request: Request) -> Result<Res
 /// on.
 async fn end_session(http: &Http, principal: &Principal, session: &Session) -> Result<Response> {
     let most = http.bridge.settings().limits.max_ended_sessions_per_day;
-    let counted = http.ends.take(Whose::of(principal), most, Instant::now());
+    let counted = http.ends.take(CallerKey::of(principal), most, Instant::now());
     counted.map_err(|pause| Refusal::too_many_ends(most, pause))?;
     http.bridge.store.end(&session.nonce, session.expires).await.map_err(Refusal::store)?;
     http.live.end(&session.nonce);

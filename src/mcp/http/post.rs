@@ -11,22 +11,22 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::exchange::Exchange;
+use super::in_flight_limit::InFlightPermit;
 use super::refusal::Refusal;
-use super::shares::Share;
-use super::{Http, Result, batch, body, elsewhere, gate, pace};
+use super::{Http, Result, batch, body, cross_replica, preconditions, rate_policy};
 use crate::auth::Principal;
-use crate::mcp::asking;
-use crate::mcp::generation::{Generation, Replied};
+use crate::mcp::audit_context;
+use crate::mcp::authorization;
+use crate::mcp::caller_key::CallerKey;
+use crate::mcp::generation::{Generation, ResponseOutcome};
 use crate::mcp::jsonrpc::{self, Id, Message, Outcome, Request};
 use crate::mcp::limits::Limits;
-use crate::mcp::permit;
-use crate::mcp::room::SMALL;
+use crate::mcp::memory_budget::SMALL;
 use crate::mcp::session::Caller;
-use crate::mcp::v2026_07_28::Refused;
-use crate::mcp::whose::Whose;
+use crate::mcp::v2026_07_28::RejectedRequest;
 use crate::mcp::{v2025_11_25, v2026_07_28};
 use crate::offload::offload;
-use crate::tasks::store::Settings;
+use crate::tasks::store::SessionSettings;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
@@ -41,7 +41,7 @@ pub(super) async fn post(
     if !is_json(headers) {
         return Err(Refusal::media_type());
     }
-    gate::check_accept(headers, &[JSON, EVENTS])?;
+    preconditions::check_accept(headers, &[JSON, EVENTS])?;
     let body = body::read(http, &principal, body, http.bridge.settings().max_body_bytes).await?;
     if jsonrpc::batch::is_batch(&body) {
         return batch::post(http, principal, headers, body).await;
@@ -52,16 +52,16 @@ pub(super) async fn post(
         continue_trace(&mut request.params, headers);
     }
     let to_request = |refusal: Box<Refusal>| refusal.to(id_of(&message).cloned());
-    if gate::generation(headers, &message) == Generation::Stateless {
+    if preconditions::generation(headers, &message) == Generation::Stateless {
         return alone(http, principal, headers, message).await;
     }
-    gate::check_version(headers).map_err(to_request)?;
+    preconditions::check_version(headers).map_err(to_request)?;
     if let Message::Request(request) = &message
         && request.method == "initialize"
     {
         return Ok(initialize(http, &principal, request));
     }
-    let session = gate::session(http, &principal, headers).await.map_err(to_request)?;
+    let session = preconditions::session(http, &principal, headers).await.map_err(to_request)?;
     let caller = Caller { principal, session: Some(session) };
     match message {
         Message::Request(request) => {
@@ -86,7 +86,7 @@ pub(super) async fn read<T: Send + 'static>(
     if body.len() <= SMALL {
         return Ok(by(&settings.limits, &body));
     }
-    let spot = http.room.take(Whose::of(principal), body.len(), settings.limits.max_bytes_in_hand);
+    let spot = http.room.take(CallerKey::of(principal), body.len(), settings.limits.max_bytes_in_hand);
     let spot = spot.ok_or_else(Refusal::no_room)?;
     let read = move || {
         let said = by(&settings.limits, &body);
@@ -98,7 +98,7 @@ pub(super) async fn read<T: Send + 'static>(
 
 /// Handles a message that needs no JSON-RPC response.
 pub(super) async fn unanswered(http: &Http, caller: &Caller, message: Message) -> Result<()> {
-    let _share = gate::unasked(http, &caller.principal).await?;
+    let _share = preconditions::admit_one_way(http, &caller.principal).await?;
     match message {
         Message::Notification { method, params } => notification_of(http, caller, &method, &params).await,
         Message::Response { id, outcome } => response_of(http, caller, id, outcome).await,
@@ -133,16 +133,16 @@ async fn alone(
         Message::Notification { .. } => return Ok(StatusCode::ACCEPTED.into_response()),
         Message::Response { .. } => return Err(Refusal::invalid("no request with this id was sent to you")),
     };
-    let held = |name: &str| gate::held(headers, name);
+    let held = |name: &str| preconditions::header_value(headers, name);
     let asker = match v2026_07_28::admit(&http.bridge, principal, &request, Some(&held)) {
         Ok(asker) => asker,
-        Err(Refused { error, status }) => return Ok(json(status, &request.id, &Err(error))),
+        Err(RejectedRequest { error, status }) => return Ok(json(status, &request.id, &Err(error))),
     };
-    let share =
-        gate::share(http, &asker.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    pace::hold(http, &asker.principal, &request).await?;
+    let share = preconditions::share(http, &asker.principal)
+        .map_err(|refusal| refusal.to(Some(request.id.clone())))?;
+    rate_policy::hold(http, &asker.principal, &request).await?;
     check_scopes(http, &asker.principal, &request)?;
-    pace::count_calls(http, &asker.principal, &request)?;
+    rate_policy::count_calls(http, &asker.principal, &request)?;
     Ok(Exchange::handle_alone(http, share, asker, request).await)
 }
 
@@ -160,21 +160,21 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
             let mut response = json(200, &request.id, &Ok(result));
             let token = session.token(&http.bridge.seal);
             let token = HeaderValue::try_from(token).expect("a sealed token is visible ASCII");
-            response.headers_mut().insert(&gate::SESSION_ID, token);
+            response.headers_mut().insert(&preconditions::SESSION_ID, token);
             response
         }
         Err(error) => json(200, &request.id, &Err(error)),
     }
 }
 
-/// Admits a request of a session, within the limits of its owner. The returned [`Share`] counts the request
-/// until it is dropped.
-pub(super) async fn admit(http: &Http, caller: &Caller, request: &Request) -> Result<Share> {
-    let share =
-        gate::share(http, &caller.principal).map_err(|refusal| refusal.to(Some(request.id.clone())))?;
-    pace::hold(http, &caller.principal, request).await?;
+/// Admits a request of a session, within the limits of its owner. The returned [`InFlightPermit`] counts the
+/// request until it is dropped.
+pub(super) async fn admit(http: &Http, caller: &Caller, request: &Request) -> Result<InFlightPermit> {
+    let share = preconditions::share(http, &caller.principal)
+        .map_err(|refusal| refusal.to(Some(request.id.clone())))?;
+    rate_policy::hold(http, &caller.principal, request).await?;
     check_scopes(http, &caller.principal, request)?;
-    pace::count_calls(http, &caller.principal, request)?;
+    rate_policy::count_calls(http, &caller.principal, request)?;
     count_kept(http, caller, request).await?;
     Ok(share)
 }
@@ -184,10 +184,10 @@ const SETS: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/u
 
 /// Refuses a caller who lacks only scopes, and names the scopes to request.
 fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
-    match permit::lacking(&http.bridge, caller, request) {
+    match authorization::lacking(&http.bridge, caller, request) {
         None => Ok(()),
         Some(needed) => {
-            let asking = Arc::new(asking::by(caller, request));
+            let asking = Arc::new(audit_context::by(caller, request));
             let tool = request.params["name"].as_str();
             asking.while_doing(|| http.bridge.audit.denied(tool, "the access token lacks scopes"));
             let refusal = Refusal::insufficient_scope(&http.entrance.rules().auth, &needed);
@@ -205,13 +205,13 @@ async fn count_kept(http: &Http, caller: &Caller, request: &Request) -> Result<(
     let bridge = &http.bridge;
     let known = bridge.store.settings(&session.nonce).await;
     let known = known.map_err(|error| Refusal::store(error).to(Some(request.id.clone())))?;
-    if known != Some(Settings::default()) {
+    if known != Some(SessionSettings::default()) {
         // The session has settings already, or it has ended. If it has ended, the handler reports that.
         return Ok(());
     }
     let most = bridge.settings().limits.max_kept_sessions_per_day;
-    http.kept.take(Whose::of(&caller.principal), most, Instant::now()).map_err(|pause| {
-        let asking = Arc::new(asking::by(&caller.principal, request));
+    http.kept.take(CallerKey::of(&caller.principal), most, Instant::now()).map_err(|pause| {
+        let asking = Arc::new(audit_context::by(&caller.principal, request));
         asking.while_doing(|| bridge.audit.exceeded("max_kept_sessions_per_day"));
         Refusal::too_many_kept(most, pause).to(Some(request.id.clone()))
     })
@@ -224,7 +224,7 @@ async fn notification_of(http: &Http, caller: &Caller, method: &str, params: &Va
     if let (Some(session), Ok(id)) = (&caller.session, Id::deserialize(&params["requestId"])) {
         tracing::debug!(?id, reason = params["reason"].as_str(), "a request was cancelled");
         http.live.cancel(&session.nonce, &id);
-        elsewhere::cancelled(http, session, &id).await;
+        cross_replica::cancelled(http, session, &id).await;
     }
     Ok(())
 }
@@ -236,11 +236,11 @@ async fn response_of(http: &Http, caller: &Caller, id: Option<Id>, outcome: Outc
         return Ok(());
     };
     match v2025_11_25::replied(&http.bridge, caller, id, outcome).await {
-        Replied::Taken | Replied::Late => Ok(()),
-        Replied::NotTaken(why) => Err(Refusal::invalid(format!("the answer was not taken: {why}"))),
-        Replied::Unknown => Err(Refusal::invalid("no request with this id was sent to you")),
+        ResponseOutcome::Taken | ResponseOutcome::Late => Ok(()),
+        ResponseOutcome::NotTaken(why) => Err(Refusal::invalid(format!("the answer was not taken: {why}"))),
+        ResponseOutcome::Unknown => Err(Refusal::invalid("no request with this id was sent to you")),
         // A 202 would mean that the response was accepted, and the client would not send it again.
-        Replied::Lost => Err(Refusal::not_kept()),
+        ResponseOutcome::Lost => Err(Refusal::not_kept()),
     }
 }
 

@@ -54,7 +54,7 @@ impl Findings {
 }
 
 /// What the next byte belongs to.
-enum Place {
+enum ScanState {
     Head,
     /// A body with this number of bytes left.
     Body(u64),
@@ -65,7 +65,7 @@ enum Place {
 /// Scans the bytes of one connection.
 pub(super) struct HeadScanner {
     findings: Arc<Findings>,
-    place: Place,
+    place: ScanState,
     /// Number of complete heads.
     heads: usize,
     /// Bytes of the current head.
@@ -92,7 +92,7 @@ impl HeadScanner {
         let cost = (head_bytes.saturating_mul(2) / 1024).min(BUDGET_KIB);
         Self {
             findings,
-            place: Place::Head,
+            place: ScanState::Head,
             heads: 0,
             size: 0,
             begun: false,
@@ -118,19 +118,19 @@ impl HeadScanner {
     pub(super) fn scan(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             match self.place {
-                Place::Head => {
+                ScanState::Head => {
                     let end = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |lf| lf + 1);
                     let (part, rest) = bytes.split_at(end);
                     self.scan_head(part);
                     bytes = rest;
                 }
-                Place::Body(left) => {
+                ScanState::Body(left) => {
                     let passed = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                     bytes = &bytes[passed..];
                     let left = left - passed as u64;
-                    self.place = if left == 0 { Place::Head } else { Place::Body(left) };
+                    self.place = if left == 0 { ScanState::Head } else { ScanState::Body(left) };
                 }
-                Place::End => return,
+                ScanState::End => return,
             }
         }
     }
@@ -183,11 +183,11 @@ impl HeadScanner {
 
     fn end_head(&mut self) {
         self.place = match self.body {
-            Some(0) => Place::Head,
-            Some(length) => Place::Body(length),
+            Some(0) => ScanState::Head,
+            Some(length) => ScanState::Body(length),
             None => {
                 self.findings.last.store(true, Ordering::Relaxed);
-                Place::End
+                ScanState::End
             }
         };
         self.heads += 1;

@@ -10,13 +10,13 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::access_control::AccessControl;
 use super::capacity::Capacity;
 use super::connection::Connection;
-use super::entrance::Entrance;
+use super::connection_limit::ConnectionCounter;
 use super::idle::IdleConnections;
 use super::scan::LargeHeads;
 use super::scheduler::ConnectionScheduler;
-use super::seats::Seats;
 use crate::auth::Peer;
 
 /// Delay after a failed accept (usually because file descriptors are exhausted).
@@ -30,7 +30,7 @@ const CLOSING: usize = 4;
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    entrance: Arc<Entrance>,
+    entrance: Arc<AccessControl>,
     shutdown: CancellationToken,
 ) {
     let scheduler = ConnectionScheduler::default();
@@ -43,12 +43,13 @@ pub async fn serve(
 async fn serve_scheduled(
     listener: TcpListener,
     router: Router,
-    entrance: Arc<Entrance>,
+    entrance: Arc<AccessControl>,
     shutdown: CancellationToken,
     scheduler: &ConnectionScheduler,
 ) {
     // The connections belong to this set, so none outlives this function.
-    let (mut connections, seats, mut capacity) = (JoinSet::new(), Seats::default(), Capacity::of_process());
+    let (mut connections, seats, mut capacity) =
+        (JoinSet::new(), ConnectionCounter::default(), Capacity::of_process());
     let (idle, large_heads) = (IdleConnections::default(), LargeHeads::default());
     loop {
         let most = capacity.fit(entrance.rules().limits.connections);

@@ -8,14 +8,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use super::patience::Patient;
+use super::timeouts::TimeoutSocket;
 
 /// A connection.
 pub(super) enum Socket {
     /// Without TLS.
-    Plain(Patient<TcpStream>),
+    Plain(TimeoutSocket<TcpStream>),
     /// With TLS. Boxed, because the TLS state is large.
-    Secured(Box<TlsStream<Patient<TcpStream>>>),
+    Secured(Box<TlsStream<TimeoutSocket<TcpStream>>>),
 }
 
 macro_rules! either {

@@ -13,12 +13,12 @@ use futures_util::StreamExt as _;
 use serde_json::Value;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
+use super::detached_stream;
 use super::exchange::{Ending, Exchange, over};
-use super::lasting;
+use crate::mcp::in_flight::CloseReason;
 use crate::mcp::jsonrpc;
-use crate::mcp::live::Over;
-use crate::mcp::room::Spot;
-use crate::mcp::sse::{self, Place};
+use crate::mcp::memory_budget::MemoryReservation;
+use crate::mcp::sse::{self, StreamPosition};
 use crate::metrics::OpenStream;
 
 /// Keep-alive interval of a quiet stream.
@@ -64,7 +64,7 @@ pub(super) fn respond(exchange: Exchange, ending: Option<Ending>) -> Response {
         Some((event, stream))
     });
     match lasts {
-        true => lasting::offer(with_headers(Body::empty()), events.boxed()),
+        true => detached_stream::offer(with_headers(Body::empty()), events.boxed()),
         false => with_headers(Body::from_stream(events.map(Ok::<_, Infallible>))),
     }
 }
@@ -124,12 +124,12 @@ impl EventStream {
             why = over(open.as_ref()) => {
                 self.stage = Stage::Over;
                 match (why, place) {
-                    (Over::Unwanted, Some(place)) => http.live.note_cancelled(&place.stream),
-                    (Over::TakenUp, _) => feed.give_way(),
-                    (Over::Unwanted, None) => {}
+                    (CloseReason::Unwanted, Some(place)) => http.live.note_cancelled(&place.stream),
+                    (CloseReason::TakenUp, _) => feed.supersede(),
+                    (CloseReason::Unwanted, None) => {}
                 }
             }
-            () = http.entrance.turns_away(principal, grace) => self.stage = Stage::Over,
+            () = http.entrance.wait_until_revoked(principal, grace) => self.stage = Stage::Over,
             message = feed.next() => return Some(self.sent(message)),
             ending = work => self.stage = Stage::Ending(ending),
             () = http.shutdown.cancelled(), if resumable => {
@@ -158,7 +158,7 @@ impl EventStream {
     }
 
     /// Encodes a message of the handler, and keeps its reserved memory.
-    fn sent(&mut self, (message, spot): (Value, Option<Spot>)) -> Bytes {
+    fn sent(&mut self, (message, spot): (Value, Option<MemoryReservation>)) -> Bytes {
         let event = self.message(message.to_string().as_bytes());
         match spot {
             Some(spot) => spot.resized(event.len()).hold(event),
@@ -180,7 +180,7 @@ impl EventStream {
         let Exchange { http, session, feed, place, open, .. } = &mut self.exchange;
         if place.is_none() {
             let nonce = &session.as_ref()?.nonce;
-            let started = Place::start(nonce, feed.resume()?, &*http.bridge.entropy);
+            let started = StreamPosition::start(nonce, feed.resume()?, &*http.bridge.entropy);
             if let Some(open) = open {
                 open.name(&started.stream);
             }

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::patience::Patient;
+use super::timeouts::TimeoutSocket;
 use crate::auth::Certificate;
 use crate::clock::{Clock as _, System};
 
@@ -173,8 +173,8 @@ impl Tls {
     /// If the handshake fails, or the client's certificate is not valid.
     pub(super) async fn accept(
         &self,
-        socket: Patient<TcpStream>,
-    ) -> io::Result<(TlsStream<Patient<TcpStream>>, Option<Certificate>)> {
+        socket: TimeoutSocket<TcpStream>,
+    ) -> io::Result<(TlsStream<TimeoutSocket<TcpStream>>, Option<Certificate>)> {
         let stream = TlsAcceptor::from(Arc::clone(&self.config)).accept(socket).await?;
         let shown = stream.get_ref().1.peer_certificates();
         let read = shown.map(|chain| Certificate::read(chain.iter().map(|der| &**der)));

@@ -10,18 +10,18 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Json, Router};
 
-use super::Entrance;
+use super::AccessControl;
 use crate::auth::oauth::WELL_KNOWN;
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// Routes for `/.well-known/oauth-protected-resource` and every path below it.
-pub(super) fn routes(entrance: Arc<Entrance>) -> Router {
+pub(super) fn routes(entrance: Arc<AccessControl>) -> Router {
     let below = format!("{WELL_KNOWN}/{{*path}}");
     Router::new().route(WELL_KNOWN, any(metadata)).route(&below, any(metadata)).with_state(entrance)
 }
 
-async fn metadata(State(entrance): State<Arc<Entrance>>, method: Method, uri: Uri) -> Response {
+async fn metadata(State(entrance): State<Arc<AccessControl>>, method: Method, uri: Uri) -> Response {
     let rules = entrance.rules();
     let at = uri.path().strip_prefix(WELL_KNOWN).unwrap_or_default();
     let stands = rules.auth.resource().is_some_and(|resource| resource.stands_at(at));

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::mcp::outlet::{Outlet, Resume};
+use crate::mcp::message_sink::{MessageSink, Resume};
 
 /// The message sink of the client: always open, and never resumable.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ impl Stdout {
 }
 
 #[async_trait]
-impl Outlet for Stdout {
+impl MessageSink for Stdout {
     async fn send(&self, message: Value) -> bool {
         self.line(message.to_string().into_bytes()).await
     }
@@ -32,7 +32,7 @@ impl Outlet for Stdout {
         true
     }
 
-    fn gave_way(&self) -> bool {
+    fn is_superseded(&self) -> bool {
         false
     }
 }

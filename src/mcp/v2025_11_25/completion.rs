@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Call, from_wire, to_wire, wire};
+use super::{SessionCall, from_wire, to_wire, wire};
 use crate::mcp::completion::{self, CompletionError};
 use crate::mcp::jsonrpc::Outcome;
 
 /// `completion/complete`.
-pub(super) async fn complete(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn complete(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let from_wire::Completing { of, argument, typed, others } = from_wire::completing(params)?;
     let caller = &call.caller.principal;
     let found = completion::complete(call.bridge, caller, of, argument, typed, &others).await;

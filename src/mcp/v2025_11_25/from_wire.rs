@@ -11,7 +11,7 @@ pub(super) use crate::mcp::params::{
     Completing, bad_cursor, completing, cursor, invalid, progress_token, prompt, task_id, text,
 };
 use crate::mcp::params::{arguments, idempotency_key, trace, wrong};
-use crate::tasks::store::Stage;
+use crate::tasks::store::ClientTaskStatus;
 use crate::tasks::task::TaskId;
 
 /// `CallToolRequestParams`.
@@ -20,7 +20,7 @@ pub(super) struct Call {
     pub(super) name: String,
     pub(super) arguments: Value,
     /// Set for a task-augmented call.
-    pub(super) task: Option<AsTask>,
+    pub(super) task: Option<TaskAugmentation>,
     pub(super) progress_token: Option<Value>,
     pub(super) idempotency_key: Option<String>,
     pub(super) trace: Option<Trace>,
@@ -28,7 +28,7 @@ pub(super) struct Call {
 
 /// `TaskMetadata`.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct AsTask {
+pub(super) struct TaskAugmentation {
     pub(super) ttl: Option<Duration>,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn call(params: Value, has_tasks: bool) -> Result<Call, Error> {
     Ok(Call { name, arguments, task, progress_token, idempotency_key, trace })
 }
 
-fn as_task(params: &Value) -> Result<Option<AsTask>, Error> {
+fn as_task(params: &Value) -> Result<Option<TaskAugmentation>, Error> {
     let task = match params.get("task") {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Object(task)) => task,
@@ -62,7 +62,7 @@ fn as_task(params: &Value) -> Result<Option<AsTask>, Error> {
             None => return Err(wrong("task.ttl", Some(ttl), "a whole number of milliseconds")),
         },
     };
-    Ok(Some(AsTask { ttl }))
+    Ok(Some(TaskAugmentation { ttl }))
 }
 
 /// Maximum length of the id that a client gives to a task of its own, in bytes.
@@ -76,7 +76,7 @@ const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClientTask {
     pub(super) id: TaskId,
-    pub(super) stage: Stage,
+    pub(super) stage: ClientTaskStatus,
     pub(super) every: Duration,
 }
 
@@ -88,10 +88,10 @@ pub(super) fn client_task(task: &Value) -> Result<ClientTask, String> {
         _ => return Err(format!("`taskId` must be a string of 1 to {MAX_ID} bytes")),
     };
     let stage = match task.get("status").and_then(Value::as_str) {
-        Some("working") => Stage::Working,
-        Some("input_required") => Stage::InputRequired,
-        Some("completed" | "failed") => Stage::Ended,
-        Some("cancelled") => Stage::Cancelled,
+        Some("working") => ClientTaskStatus::Working,
+        Some("input_required") => ClientTaskStatus::InputRequired,
+        Some("completed" | "failed") => ClientTaskStatus::Ended,
+        Some("cancelled") => ClientTaskStatus::Cancelled,
         _ => return Err("`status` must be one of the five that tasks have".to_owned()),
     };
     let every = task.get("pollInterval").and_then(whole).map_or(USUAL_INTERVAL, Duration::from_millis);
@@ -129,7 +129,7 @@ mod tests {
         let expected = Call {
             name: "deploy".to_owned(),
             arguments: json!({"to": "production"}),
-            task: Some(AsTask { ttl: Some(Duration::from_secs(60)) }),
+            task: Some(TaskAugmentation { ttl: Some(Duration::from_secs(60)) }),
             progress_token: Some(json!(7)),
             idempotency_key: Some("k".to_owned()),
             trace: None,
@@ -137,7 +137,10 @@ mod tests {
         assert_eq!(read, Ok(expected));
         let plain = call(json!({"name": "deploy"}), true).unwrap();
         assert_eq!((plain.task, plain.arguments), (None, json!({})));
-        assert_eq!(call(json!({"name": "a", "task": {}}), true).unwrap().task, Some(AsTask::default()));
+        assert_eq!(
+            call(json!({"name": "a", "task": {}}), true).unwrap().task,
+            Some(TaskAugmentation::default())
+        );
         assert_eq!(call(json!({"name": "a", "task": 5}), false).unwrap().task, None);
     }
 
@@ -145,11 +148,11 @@ mod tests {
     fn reads_a_task_of_the_client() {
         let task = |id: Value, status: &str, every: Value| json!({"taskId": id, "status": status, "pollInterval": every});
         for (status, stage) in [
-            ("working", Stage::Working),
-            ("input_required", Stage::InputRequired),
-            ("completed", Stage::Ended),
-            ("failed", Stage::Ended),
-            ("cancelled", Stage::Cancelled),
+            ("working", ClientTaskStatus::Working),
+            ("input_required", ClientTaskStatus::InputRequired),
+            ("completed", ClientTaskStatus::Ended),
+            ("failed", ClientTaskStatus::Ended),
+            ("cancelled", ClientTaskStatus::Cancelled),
         ] {
             let read = client_task(&task(json!("theirs"), status, json!(40))).unwrap();
             assert_eq!((read.id.as_str(), read.stage, read.every.as_millis()), ("theirs", stage, 40));

@@ -6,9 +6,9 @@ use super::{from_wire, to_wire, wire};
 use crate::auth::Principal;
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::Error;
-use crate::mcp::session::{Abilities, Session};
+use crate::mcp::session::{ClientCapabilities, Session};
 use crate::mcp::{Bridge, instructions};
-use crate::tasks::store::{Setting, StoreError};
+use crate::tasks::store::{SessionChange, StoreError};
 
 /// Creates a session and its `InitializeResult`.
 pub(super) fn initialize(
@@ -51,7 +51,7 @@ pub(super) fn initialize(
 /// If the store fails.
 pub(super) async fn initialized(bridge: &Bridge, session: &Session) -> Result<(), StoreError> {
     if bridge.store.is_shared() && bridge.initializing.may_have(session, bridge.clock.now()) {
-        bridge.store.set(&session.nonce, Setting::Ready, session.expires).await?;
+        bridge.store.set(&session.nonce, SessionChange::Ready, session.expires).await?;
     }
     bridge.initializing.end(session);
     bridge.service.session_changed(&session.nonce);
@@ -59,28 +59,28 @@ pub(super) async fn initialized(bridge: &Bridge, session: &Session) -> Result<()
 }
 
 /// Returns the capabilities that the client declares, as far as this server uses them.
-fn abilities(params: &Value, revision: Revision) -> Result<Abilities, Error> {
+fn abilities(params: &Value, revision: Revision) -> Result<ClientCapabilities, Error> {
     let declared = match params.get("capabilities") {
         None | Some(Value::Null | Value::Object(_)) => &params["capabilities"],
         Some(_) => return Err(from_wire::invalid("`capabilities` must be an object")),
     };
-    let newest = Abilities::declared(declared);
+    let newest = ClientCapabilities::declared(declared);
     Ok(match revision {
         Revision::V2025_11_25 => newest,
         // Earlier revisions know one elicitation mode, the form, whatever modes a client declares. They allow
         // one content block in a sampling message.
-        Revision::V2025_06_18 => Abilities {
+        Revision::V2025_06_18 => ClientCapabilities {
             elicitation_form: newest.elicitation_form || newest.elicitation_url,
             elicitation_url: false,
             ..before_tasks(newest)
         },
         Revision::V2025_03_26 => {
-            Abilities { elicitation_form: false, elicitation_url: false, ..before_tasks(newest) }
+            ClientCapabilities { elicitation_form: false, elicitation_url: false, ..before_tasks(newest) }
         }
     })
 }
 
 /// Removes tasks, and what came to sampling together with lists of content blocks.
-fn before_tasks(client: Abilities) -> Abilities {
-    Abilities { sampling_tools: false, sampling_lists: false, ..client.without_tasks() }
+fn before_tasks(client: ClientCapabilities) -> ClientCapabilities {
+    ClientCapabilities { sampling_tools: false, sampling_lists: false, ..client.without_tasks() }
 }

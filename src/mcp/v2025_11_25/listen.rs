@@ -10,19 +10,19 @@ use std::time::Duration;
 use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 
-use super::questions::Carrier;
-use super::{Call, logging, to_wire, wire};
-use crate::mcp::fallback::{self, Standing};
-use crate::mcp::follows::{Follows, News};
+use super::questions::QuestionSender;
+use super::{SessionCall, logging, to_wire, wire};
+use crate::mcp::fallback::{self, VisibleStatus};
+use crate::mcp::message_sink::{MessageSink, Resume};
 use crate::mcp::offers::{Edition, List};
-use crate::mcp::outlet::{Outlet, Resume};
+use crate::mcp::resource_subscriptions::{ResourceChanges, ResourceSubscriptions};
 use crate::mcp::session::Session;
-use crate::mcp::speakers::{Told, Turn};
-use crate::tasks::service::{Listening, RENEW_WATCH, View};
-use crate::tasks::store::{Setting, StoreError};
+use crate::mcp::stream_election::{SentStatus, StreamCandidate};
+use crate::tasks::service::{ListenerGuard, RENEW_WATCH, View};
+use crate::tasks::store::{SessionChange, StoreError};
 use crate::tasks::streams::{self, StreamNote};
 use crate::tasks::task::{Task, TaskId, TaskState};
-use crate::tasks::watch::Changes;
+use crate::tasks::watch::ChangeSubscription;
 
 /// Minimum time between two rounds of messages. Of faster changes, only the newest is sent.
 const SPACING: Duration = Duration::from_millis(200);
@@ -35,12 +35,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Sends messages to the session until it is dropped.
 pub(super) async fn listen(
-    call: &Call<'_>,
+    call: &SessionCall<'_>,
     (n, since): (u64, Timestamp),
     (lists, taken_up): (Option<Edition>, bool),
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) {
-    let Call { bridge, session, .. } = *call;
+    let SessionCall { bridge, session, .. } = *call;
     // Once the stream is open, the client may have read the lists before this point is reached.
     let when_opened = lists.unwrap_or_else(|| bridge.offers.edition_for(&call.caller.principal));
     let turn = bridge.speakers.enter(&session.nonce, n, since, when_opened);
@@ -52,11 +52,11 @@ pub(super) async fn listen(
     loop {
         turn.begins().await;
         // The stream that takes over asks this stream's questions again; they are dropped here.
-        let carrier = Carrier::new(call, outlet, GRACE, None);
-        let follows = Follows::new(call.bridge, &call.caller.principal);
+        let carrier = QuestionSender::new(call, outlet, GRACE, None);
+        let follows = ResourceSubscriptions::new(call.bridge, &call.caller.principal);
         let (polls, looks) = (bridge.service.follow([]), HashMap::new());
         let mut speaker =
-            Speaker { call, turn: &turn, is_known: n > 0, outlet, carrier, follows, polls, looks };
+            ActiveStream { call, turn: &turn, is_known: n > 0, outlet, carrier, follows, polls, looks };
         tokio::select! {
             biased;
             () = turn.ends() => {}
@@ -75,60 +75,60 @@ pub(super) async fn listen(
 
 /// A stream that other processes know of. On drop, the active stream leaves them what it has sent.
 struct Leaving<'a> {
-    call: &'a Call<'a>,
-    turn: &'a Turn,
-    listening: Listening,
+    call: &'a SessionCall<'a>,
+    turn: &'a StreamCandidate,
+    listening: ListenerGuard,
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        if self.turn.speaks() {
+        if self.turn.is_active() {
             self.listening.ended(self.turn.hand_over(self.call.bridge.clock.now()));
         }
     }
 }
 
 /// Stores what was sent, for the stream in another process that continues.
-async fn hand_over(call: &Call<'_>, turn: &Turn) {
+async fn hand_over(call: &SessionCall<'_>, turn: &StreamCandidate) {
     let told = turn.hand_over(call.bridge.clock.now());
     if told.is_empty() {
         return;
     }
     let (Session { nonce, expires, .. }, note) = (call.session, StreamNote::Told(told));
-    if let Err(error) = call.bridge.store.set(nonce, Setting::Streams(note), *expires).await {
+    if let Err(error) = call.bridge.store.set(nonce, SessionChange::Streams(note), *expires).await {
         tracing::warn!(%error, "what was told on a stream is told again on the next");
     }
 }
 
 /// The active stream: the one of the session that sends.
-struct Speaker<'a> {
-    call: &'a Call<'a>,
-    turn: &'a Turn,
+struct ActiveStream<'a> {
+    call: &'a SessionCall<'a>,
+    turn: &'a StreamCandidate,
     /// True if other processes know of this stream, and may have a newer one of the session.
     is_known: bool,
-    outlet: &'a dyn Outlet,
-    carrier: Carrier<'a>,
-    follows: Follows<'a>,
+    outlet: &'a dyn MessageSink,
+    carrier: QuestionSender<'a>,
+    follows: ResourceSubscriptions<'a>,
     /// Change hints for the tasks of other sessions that this one polls.
-    polls: Changes,
+    polls: ChangeSubscription,
     /// When tasks with questions must be checked again, with or without a hint.
     looks: HashMap<TaskId, Timestamp>,
 }
 
-impl Speaker<'_> {
+impl ActiveStream<'_> {
     /// Sends messages until the store fails.
     async fn speak(&mut self, session: &str) -> Result<std::convert::Infallible, StoreError> {
         let bridge = self.call.bridge;
         let mut editions = bridge.offers.editions();
         editions.mark_unchanged();
         let caller = &self.call.caller.principal;
-        self.tell_of_lists(bridge.offers.edition_for(caller)).await?;
+        self.notify_lists(bridge.offers.edition_for(caller)).await?;
         let mut changes = bridge.service.changes(session);
         let mut behind = {
             let tasks = bridge.service.of_session(session).await?;
-            self.take_up(&tasks);
+            self.init_sent_statuses(&tasks);
             let mut behind = self.look_up(session).await?;
-            behind.extend(self.behind(&tasks));
+            behind.extend(self.pending_tasks(&tasks));
             behind
         };
         let mut renew_watch = Instant::now() + RENEW_WATCH;
@@ -143,17 +143,17 @@ impl Speaker<'_> {
             tokio::select! {
                 biased;
                 // First, because it is rare: tasks that change all the time must not delay it.
-                news = self.follows.next() => self.tell_of_resources(news?).await?,
+                news = self.follows.next() => self.notify_resources(news?).await?,
                 Ok(()) = editions.changed() => {
                     editions.mark_unchanged();
-                    self.tell_of_lists(bridge.offers.edition_for(caller)).await?;
+                    self.notify_lists(bridge.offers.edition_for(caller)).await?;
                 }
                 changed = changes.next() => {
                     behind.extend(changed.tasks);
                     if changed.others {
                         let tasks = bridge.service.of_session(session).await?;
                         behind.extend(self.look_up(session).await?);
-                        behind.extend(self.behind(&tasks));
+                        behind.extend(self.pending_tasks(&tasks));
                         if changed.missed {
                             behind.extend(Box::pin(self.missed(session)).await?);
                         }
@@ -163,9 +163,9 @@ impl Speaker<'_> {
                 changed = self.polls.next() => behind.extend(changed.tasks),
                 () = self.carrier.hint() => {}
                 () = sleep_until(next, now) => {}
-                () = tokio::time::sleep_until(renew_watch), if self.turn.told(|told| !told.is_empty()) => {
+                () = tokio::time::sleep_until(renew_watch), if self.turn.with_sent_statuses(|told| !told.is_empty()) => {
                     for task in bridge.service.of_session(session).await? {
-                        bridge.service.is_watched(task).await;
+                        bridge.service.mark_watched(task).await;
                     }
                     renew_watch = Instant::now() + RENEW_WATCH;
                 }
@@ -178,11 +178,11 @@ impl Speaker<'_> {
     /// Initializes what was sent when a stream opens. The status of each task is sent again, since changes
     /// may have been missed. Progress counts as sent, because nothing may be reported twice under a progress
     /// token.
-    fn take_up(&self, tasks: &[Task]) {
-        self.turn.told(|told| {
+    fn init_sent_statuses(&self, tasks: &[Task]) {
+        self.turn.with_sent_statuses(|told| {
             for task in tasks {
-                let nothing = Standing { state: TaskState::Working, message: None };
-                told.entry(task.id.clone()).or_insert_with(|| Told {
+                let nothing = VisibleStatus { state: TaskState::Working, message: None };
+                told.entry(task.id.clone()).or_insert_with(|| SentStatus {
                     changed_at: task.created_at,
                     words: words(&nothing),
                     progress: task.furthest,
@@ -193,8 +193,8 @@ impl Speaker<'_> {
 
     /// Returns the tasks that have something to send. `tasks` are all tasks of the session that have not
     /// ended.
-    fn behind(&self, tasks: &[Task]) -> HashSet<TaskId> {
-        self.turn.told(|told| {
+    fn pending_tasks(&self, tasks: &[Task]) -> HashSet<TaskId> {
+        self.turn.with_sent_statuses(|told| {
             let mut ended: HashSet<TaskId> = told.keys().cloned().collect();
             let mut behind = HashSet::new();
             for task in tasks {
@@ -215,7 +215,7 @@ impl Speaker<'_> {
     async fn look_up(&mut self, session: &str) -> Result<HashSet<TaskId>, StoreError> {
         let settings = self.call.bridge.store.settings(session).await?.unwrap_or_default();
         self.follows.set(&settings.follows);
-        settings.polls.iter().for_each(|task| self.polls.take_up(task));
+        settings.polls.iter().for_each(|task| self.polls.add_task(task));
         if self.is_known {
             self.turn.take_over(settings.streams.told().cloned());
         }
@@ -226,30 +226,33 @@ impl Speaker<'_> {
     /// then sent late.
     async fn missed(&self, session: &str) -> Result<Vec<TaskId>, StoreError> {
         let now = self.call.bridge.clock.now();
-        let since = self.turn.looks(now);
+        let since = self.turn.begin_scan(now);
         let newest = self.call.bridge.service.newest(self.call.owner(), MOST_MISSED).await?;
         let missed = newest.into_iter().filter(|task| {
             let of_session = task.origin.session.as_deref() == Some(session);
-            of_session && task.has_ended() && task.created_at >= since && !self.turn.was_over(&task.id)
+            of_session && task.has_ended() && task.created_at >= since && !self.turn.is_end_sent(&task.id)
         });
         Ok(missed.map(|task| task.id).collect())
     }
 
     /// Returns true if this stream may send, by the session's row. Also returns what a request that waited in
     /// another process was sent about `task`.
-    async fn may_speak(&self, task: Option<&TaskId>) -> Result<(bool, Option<streams::Told>), StoreError> {
+    async fn may_speak(
+        &self,
+        task: Option<&TaskId>,
+    ) -> Result<(bool, Option<streams::TaskReport>), StoreError> {
         if !self.is_known {
             return Ok((true, None));
         }
-        let Call { bridge, session, .. } = self.call;
+        let SessionCall { bridge, session, .. } = self.call;
         let streams = bridge.store.settings(&session.nonce).await?.unwrap_or_default().streams;
-        bridge.speakers.heed(&session.nonce, streams.speaker(bridge.clock.now()));
-        let by_request = |told: &&streams::Told| told.handed.is_none() && Some(&told.task) == task;
-        Ok((self.turn.speaks(), streams.told().find(by_request).cloned()))
+        bridge.speakers.set_newest_stream(&session.nonce, streams.speaker(bridge.clock.now()));
+        let by_request = |told: &&streams::TaskReport| told.handed.is_none() && Some(&told.task) == task;
+        Ok((self.turn.is_active(), streams.told().find(by_request).cloned()))
     }
 
     /// Sends a notification for each list that differs from what the session knows.
-    async fn tell_of_lists(&self, now: Edition) -> Result<(), StoreError> {
+    async fn notify_lists(&self, now: Edition) -> Result<(), StoreError> {
         let known = self.turn.lists_known();
         if now.differing(known).next().is_some() && !Box::pin(self.may_speak(None)).await?.0 {
             return Ok(());
@@ -269,7 +272,7 @@ impl Speaker<'_> {
     }
 
     /// Sends which resources have changed. Unsubscribes from those that cannot change again.
-    async fn tell_of_resources(&self, news: News) -> Result<(), StoreError> {
+    async fn notify_resources(&self, news: ResourceChanges) -> Result<(), StoreError> {
         if !Box::pin(self.may_speak(None)).await?.0 {
             return Ok(());
         }
@@ -279,7 +282,7 @@ impl Speaker<'_> {
         }
         let Session { nonce, expires, .. } = self.call.session;
         for uri in news.over {
-            self.call.bridge.store.set(nonce, Setting::Unfollow(uri), *expires).await?;
+            self.call.bridge.store.set(nonce, SessionChange::Unfollow(uri), *expires).await?;
         }
         Ok(())
     }
@@ -287,7 +290,7 @@ impl Speaker<'_> {
     /// Sends news about a task.
     async fn catch_up(&mut self, id: &TaskId) -> Result<(), StoreError> {
         let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
-            self.turn.told(|told| told.remove(id));
+            self.turn.with_sent_statuses(|told| told.remove(id));
             self.looks.remove(id);
             return self.end_poll(id).await;
         };
@@ -296,7 +299,7 @@ impl Speaker<'_> {
         let is_own = view.task.origin.session.as_ref() == Some(&self.call.session.nonce);
         // The client of a plain call that is still unanswered does not know a task.
         // After the end of a task was sent, nothing follows, however many hints still arrive.
-        if is_own && self.call.has_tasks() && view.task.undelivered.is_none() && !self.turn.was_over(id) {
+        if is_own && self.call.has_tasks() && view.task.undelivered.is_none() && !self.turn.is_end_sent(id) {
             let mut heard = self.turn.heard(&view.task);
             let standing = fallback::standing(self.call.bridge, &view, self.call.client_for(&view.task));
             // Read after the row: another process may have sent something about the task that is not known
@@ -308,9 +311,9 @@ impl Speaker<'_> {
             if may {
                 heard = told.map_or(heard, |told| heard.with(&told));
                 let sayings = heard.catch_up(&view.task);
-                self.turn.now_heard(&view.task, heard);
-                logging::tell(self.call, sayings, Some(&view.task.id), self.outlet).await?;
-                self.tell(&view, standing).await;
+                self.turn.store_log_cursor(&view.task, heard);
+                logging::send_log_messages(self.call, sayings, Some(&view.task.id), self.outlet).await?;
+                self.notify_status(&view, standing).await;
             }
         }
         match self.carrier.attend(&view.task).await? {
@@ -322,30 +325,32 @@ impl Speaker<'_> {
 
     /// Stops asking the questions of this task, if it is polled as a task of another session.
     async fn end_poll(&mut self, task: &TaskId) -> Result<(), StoreError> {
-        if self.polls.let_go(task) {
+        if self.polls.remove_task(task) {
             let Session { nonce, expires, .. } = self.call.session;
-            self.call.bridge.store.set(nonce, Setting::EndPoll(task.clone()), *expires).await?;
+            self.call.bridge.store.set(nonce, SessionChange::EndPoll(task.clone()), *expires).await?;
         }
         Ok(())
     }
 
     /// Returns what the session was sent about a task.
-    fn before(&self, task: &Task, standing: &Standing) -> Told {
-        self.turn.told(|told| told.get(&task.id).copied()).unwrap_or_else(|| first(task, standing))
+    fn before(&self, task: &Task, standing: &VisibleStatus) -> SentStatus {
+        self.turn
+            .with_sent_statuses(|told| told.get(&task.id).copied())
+            .unwrap_or_else(|| first(task, standing))
     }
 
     /// Returns true if there is news apart from log messages.
-    fn is_news(&self, task: &Task, standing: &Standing) -> bool {
+    fn is_news(&self, task: &Task, standing: &VisibleStatus) -> bool {
         let before = self.before(task, standing);
         let further = task.furthest.is_some_and(|reached| before.progress.is_none_or(|told| reached > told));
         before.words != words(standing) || further
     }
 
-    async fn tell(&self, view: &View, standing: Standing) {
+    async fn notify_status(&self, view: &View, standing: VisibleStatus) {
         let task = &view.task;
         let before = self.before(task, &standing);
         let mut now =
-            Told { changed_at: task.changed_at, words: words(&standing), progress: before.progress };
+            SentStatus { changed_at: task.changed_at, words: words(&standing), progress: before.progress };
         if let (Some(token), Some(reached), false) =
             (&task.origin.progress_token, task.furthest, task.has_ended())
             && before.progress.is_none_or(|told| reached > told)
@@ -368,26 +373,26 @@ impl Speaker<'_> {
         }
     }
 
-    fn remember(&self, task: &Task, now: Told) {
-        self.turn.told(|told| match task.has_ended() {
+    fn remember(&self, task: &Task, now: SentStatus) {
+        self.turn.with_sent_statuses(|told| match task.has_ended() {
             true => told.remove(&task.id),
             false => told.insert(task.id.clone(), now),
         });
         if task.has_ended() {
-            self.turn.is_over(&task.id, task.created_at, now.words);
+            self.turn.record_end_sent(&task.id, task.created_at, now.words);
         }
     }
 }
 
 /// Returns what the answer to the call reported about its task.
-fn first(task: &Task, standing: &Standing) -> Told {
+fn first(task: &Task, standing: &VisibleStatus) -> SentStatus {
     let message = standing.message.clone().filter(|_| task.changed_at == task.created_at);
-    let words = words(&Standing { state: TaskState::Working, message });
-    Told { changed_at: task.created_at, words, progress: None }
+    let words = words(&VisibleStatus { state: TaskState::Working, message });
+    SentStatus { changed_at: task.created_at, words, progress: None }
 }
 
 /// Returns a hash of a status, to detect whether it is new.
-fn words(standing: &Standing) -> u64 {
+fn words(standing: &VisibleStatus) -> u64 {
     let mut hasher = DefaultHasher::new();
     fallback::word(standing.state).hash(&mut hasher);
     standing.message.hash(&mut hasher);

@@ -1,20 +1,20 @@
-//! `logging/setLevel`, and the log messages of tasks as `notifications/message`. [`crate::mcp::heard`]
+//! `logging/setLevel`, and the log messages of tasks as `notifications/message`. [`crate::mcp::log_cursor`]
 //! decides which messages a task has; this module only drops those below the session's level.
 
 use serde_json::{Map, Value};
 
-use super::{Call, to_wire, wire};
-use crate::mcp::heard::{Saying, USUAL_LEVEL};
+use super::{SessionCall, to_wire, wire};
 use crate::mcp::jsonrpc::Outcome;
-use crate::mcp::outlet::Outlet;
+use crate::mcp::log_cursor::{LogMessage, USUAL_LEVEL};
+use crate::mcp::message_sink::MessageSink;
 use crate::mcp::params;
-use crate::tasks::store::{Setting, StoreError};
+use crate::tasks::store::{SessionChange, StoreError};
 use crate::tasks::task::TaskId;
 
 /// `logging/setLevel`: sets the level for the rest of the session, in every process that serves it.
-pub(super) async fn set_level(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn set_level(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let level = params::level("level", params.get("level"))?;
-    call.set(Setting::Level(level)).await?;
+    call.set(SessionChange::Level(level)).await?;
     Ok(Value::Object(Map::new()))
 }
 
@@ -23,18 +23,18 @@ pub(super) async fn set_level(call: &Call<'_>, params: &Value) -> Outcome {
 ///
 /// # Errors
 /// If the store fails.
-pub(super) async fn tell(
-    call: &Call<'_>,
-    sayings: Vec<Saying>,
+pub(super) async fn send_log_messages(
+    call: &SessionCall<'_>,
+    sayings: Vec<LogMessage>,
     related: Option<&TaskId>,
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) -> Result<(), StoreError> {
     if sayings.is_empty() {
         return Ok(());
     }
     let settings = call.bridge.store.settings(&call.session.nonce).await?;
     let least = settings.and_then(|settings| settings.level).unwrap_or(USUAL_LEVEL);
-    for Saying { level, logger, data } in sayings.into_iter().filter(|said| said.level >= least) {
+    for LogMessage { level, logger, data } in sayings.into_iter().filter(|said| said.level >= least) {
         let params = wire::LoggingMessage { level, logger, data, meta: related.map(to_wire::related_meta) };
         outlet.send(to_wire::notification("notifications/message", params)).await;
     }

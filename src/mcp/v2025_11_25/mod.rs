@@ -22,18 +22,18 @@ use tracing::Instrument as _;
 
 use self::tools::PlainWait;
 use super::Bridge;
-use super::asking;
+use super::audit_context;
+use super::authorization::CallerContext;
 use super::companions::Companion;
-use super::generation::{Replied, Revision};
+use super::generation::{ResponseOutcome, Revision};
 use super::jsonrpc::{self, INVALID_REQUEST, Id, METHOD_NOT_FOUND, Outcome, Payload, Request};
+use super::message_sink::{MessageSink, Resume};
 use super::offers::Edition;
-use super::outlet::{Outlet, Resume};
-use super::permit::Acting;
-use super::session::{Abilities, Caller, Session};
+use super::session::{Caller, ClientCapabilities, Session};
 use super::spans;
 use crate::auth::Principal;
-use crate::tasks::service::Waiting;
-use crate::tasks::store::{Setting, StoreError};
+use crate::tasks::service::CallGuard;
+use crate::tasks::store::{SessionChange, StoreError};
 use crate::tasks::task::{Owner, Task};
 
 /// Whether `companion_tools = "auto"` offers the companion tools to sessions of this generation. It does,
@@ -65,9 +65,10 @@ pub async fn handle(
     bridge: &Bridge,
     caller: &Caller,
     request: Request,
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) -> Outcome<Payload> {
-    let (span, asking) = (spans::of(&request.method, &request.params), asking::in_session(caller, &request));
+    let (span, asking) =
+        (spans::of(&request.method, &request.params), audit_context::in_session(caller, &request));
     let counted = bridge.metrics.request(&request.method);
     let outcome = asking.within(answer(bridge, caller, request, outlet).instrument(span)).await;
     let outcome = bridge.answers(&asking).await.and(outcome);
@@ -75,10 +76,15 @@ pub async fn handle(
     outcome
 }
 
-async fn answer(bridge: &Bridge, caller: &Caller, request: Request, outlet: &dyn Outlet) -> Outcome<Payload> {
+async fn answer(
+    bridge: &Bridge,
+    caller: &Caller,
+    request: Request,
+    outlet: &dyn MessageSink,
+) -> Outcome<Payload> {
     let Request { id, method, params } = request;
     let call = match &caller.session {
-        Some(session) => Call { bridge, caller, session },
+        Some(session) => SessionCall { bridge, caller, session },
         None if method == "ping" => return Ok(Payload::Value(Value::Object(serde_json::Map::new()))),
         None => {
             let message = format!("{method} came before `initialize`: a session begins with it");
@@ -127,7 +133,9 @@ pub async fn notified(
     match (method, &caller.session) {
         ("notifications/initialized", Some(session)) => lifecycle::initialized(bridge, session).await,
         ("notifications/tasks/status", Some(session)) => {
-            asking::of(caller, method).within(questions::told(bridge, caller, session, params)).await;
+            audit_context::of(caller, method)
+                .within(questions::handle_task_status(bridge, caller, session, params))
+                .await;
             Ok(())
         }
         _ => Ok(()),
@@ -135,8 +143,8 @@ pub async fn notified(
 }
 
 /// Handles a response to a request of this server.
-pub async fn replied(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome) -> Replied {
-    asking::of(caller, "response").within(questions::replied(bridge, caller, &id, outcome)).await
+pub async fn replied(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome) -> ResponseOutcome {
+    audit_context::of(caller, "response").within(questions::replied(bridge, caller, &id, outcome)).await
 }
 
 /// Sends messages to the caller's session until it is dropped; it never returns. `n` is the number under
@@ -147,10 +155,10 @@ pub async fn listen(
     caller: &Caller,
     (n, since): (u64, Timestamp),
     lists: (Option<Edition>, bool),
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) {
     if let Some(session) = &caller.session {
-        listen::listen(&Call { bridge, caller, session }, (n, since), lists, outlet).await;
+        listen::listen(&SessionCall { bridge, caller, session }, (n, since), lists, outlet).await;
     }
     std::future::pending().await
 }
@@ -161,17 +169,17 @@ pub async fn resume(
     bridge: &Bridge,
     caller: &Caller,
     resume: Resume,
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) -> Option<(Id, Outcome)> {
     let session = caller.session.as_ref()?;
-    let call = Call { bridge, caller, session };
+    let call = SessionCall { bridge, caller, session };
     match resume {
         Resume::Listen { lists } => {
             listen::listen(&call, (0, bridge.clock.now()), (lists, true), outlet).await;
             None
         }
         Resume::Wait { id, task, until: None, .. } => {
-            let asking = asking::of(caller, "tasks/result");
+            let asking = audit_context::of(caller, "tasks/result");
             let outcome = asking.within(tasks::wait_and_give(&call, &task, outlet)).await;
             Some((id, bridge.answers(&asking).await.and(outcome)))
         }
@@ -189,7 +197,7 @@ pub async fn resume(
                 preface: None,
                 hears_since,
             };
-            let asking = asking::of(caller, "tools/call");
+            let asking = audit_context::of(caller, "tools/call");
             let outcome = asking.within(wait.run(&call, None, outlet)).await;
             Some((id, bridge.answers(&asking).await.and(outcome)))
         }
@@ -197,13 +205,13 @@ pub async fn resume(
 }
 
 /// A request within a session.
-struct Call<'a> {
+struct SessionCall<'a> {
     bridge: &'a Bridge,
     caller: &'a Caller,
     session: &'a Session,
 }
 
-impl Call<'_> {
+impl SessionCall<'_> {
     fn owner(&self) -> &Owner {
         &self.caller.principal.owner
     }
@@ -221,17 +229,17 @@ impl Call<'_> {
     }
 
     /// Returns the capabilities of the client.
-    fn client(&self) -> Abilities {
+    fn client(&self) -> ClientCapabilities {
         self.session.client
     }
 
     /// Returns the caller as the actor of task operations.
-    fn actor(&self) -> Acting<'_> {
-        Acting::new(self.bridge, &self.caller.principal)
+    fn actor(&self) -> CallerContext<'_> {
+        CallerContext::new(self.bridge, &self.caller.principal)
     }
 
     /// Returns the client's capabilities for this task: barred if the caller may not answer its questions.
-    fn client_for(&self, task: &Task) -> Abilities {
+    fn client_for(&self, task: &Task) -> ClientCapabilities {
         self.actor().answers(task, self.client())
     }
 
@@ -240,7 +248,7 @@ impl Call<'_> {
     }
 
     /// Stores a setting of this session. Returns false if the session may store no more of them.
-    async fn set(&self, setting: Setting) -> Result<bool, jsonrpc::Error> {
+    async fn set(&self, setting: SessionChange) -> Result<bool, jsonrpc::Error> {
         let Session { nonce, expires, .. } = self.session;
         let kept = self.bridge.store.set(nonce, setting, *expires).await;
         let kept = kept.map_err(|error| self.fault(&error))?.is_some();
@@ -260,7 +268,7 @@ impl Call<'_> {
     }
 
     /// Records that a plain call got its answer. If that fails, an equal call may get the answer too.
-    async fn note_answered(&self, waiting: Waiting) {
+    async fn note_answered(&self, waiting: CallGuard) {
         if let Err(error) = waiting.answered().await {
             tracing::warn!(%error, "it could not be noted that a call was answered");
         }
@@ -268,7 +276,7 @@ impl Call<'_> {
 
     /// Records that the client of a plain call was asked to retry. If that fails now, the reconciler repeats
     /// it.
-    async fn note_handed_on(&self, waiting: Waiting) {
+    async fn note_handed_on(&self, waiting: CallGuard) {
         if let Err(error) = waiting.handed_on().await {
             tracing::warn!(%error, "it could not be noted that a call is to be made again");
         }

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::resources::has_titles;
-use super::{Call, from_wire, to_wire, wire};
+use super::{SessionCall, from_wire, to_wire, wire};
 use crate::catalog::{Argument, Prompt};
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
-use crate::mcp::prompts::{self, PromptError, Told};
+use crate::mcp::prompts::{self, PromptError, RenderedPrompt};
 use crate::mcp::resources::ReadError;
 
 /// `prompts/list`.
-pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) fn list(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
     let page = prompts::page(call.bridge, &call.caller.principal, cursor);
     let page = page.ok_or_else(from_wire::bad_cursor)?;
@@ -18,7 +18,7 @@ pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
     Ok(to_wire::value(&wire::ListPromptsResult { prompts, next_cursor: page.next_cursor }))
 }
 
-fn listed<'a>(call: &Call<'_>, prompt: &'a Prompt) -> wire::Prompt<'a> {
+fn listed<'a>(call: &SessionCall<'_>, prompt: &'a Prompt) -> wire::Prompt<'a> {
     let titles = has_titles(call.revision());
     let argument = |argument: &'a Argument| wire::PromptArgument {
         name: &argument.name,
@@ -35,10 +35,10 @@ fn listed<'a>(call: &Call<'_>, prompt: &'a Prompt) -> wire::Prompt<'a> {
 }
 
 /// `prompts/get`.
-pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn get(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let (name, given) = from_wire::prompt(params)?;
     match prompts::fill(call.bridge, &call.caller.principal, name, given).await {
-        Ok(Told { description, messages }) => {
+        Ok(RenderedPrompt { description, messages }) => {
             let messages = messages.into_iter().map(|(role, content)| wire::PromptMessage {
                 role,
                 content: to_wire::block(call.revision(), content),
@@ -49,7 +49,7 @@ pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
     }
 }
 
-fn prompt_error(call: &Call<'_>, problem: &PromptError) -> Error {
+fn prompt_error(call: &SessionCall<'_>, problem: &PromptError) -> Error {
     let (code, data) = match problem {
         PromptError::Unknown(_) | PromptError::Arguments(_) => (INVALID_PARAMS, None),
         PromptError::Resource { uri, source } => match source {

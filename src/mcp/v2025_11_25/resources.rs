@@ -5,19 +5,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::{Call, from_wire, to_wire, wire};
+use super::{SessionCall, from_wire, to_wire, wire};
 use crate::catalog::Card;
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
 use crate::mcp::resource_list::{self, Entry, ListError, TemplateEntry};
 use crate::mcp::resources::{self, Body, Link, ReadError};
-use crate::tasks::store::Setting;
+use crate::tasks::store::SessionChange;
 
 /// Error code for a resource that does not exist.
 const NOT_FOUND: i32 = -32002;
 
 /// `resources/list`.
-pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn list(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
     let page = resource_list::page(call.bridge, &call.caller.principal, cursor).await;
     let page = page.map_err(|error| match error {
@@ -55,7 +55,7 @@ fn resource(revision: Revision, entry: &Entry) -> wire::Resource<'_> {
 }
 
 /// `resources/templates/list`.
-pub(super) fn templates(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) fn templates(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
     let page = resource_list::templates(call.bridge, &call.caller.principal, cursor);
     let page = page.ok_or_else(from_wire::bad_cursor)?;
@@ -104,7 +104,7 @@ fn annotations(revision: Revision, card: &Card) -> Option<wire::Annotations<'_>>
 }
 
 /// `resources/read`.
-pub(super) async fn read(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn read(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let uri = from_wire::text(params, "uri", "the address of a resource")?;
     let contents = match resources::read(call.bridge, &call.caller.principal, uri).await {
         Ok(contents) => contents,
@@ -119,7 +119,7 @@ pub(super) async fn read(call: &Call<'_>, params: &Value) -> Outcome {
 }
 
 /// `resources/subscribe`: from now on the session's listening stream reports changes of the resource.
-pub(super) async fn subscribe(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn subscribe(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let uri = from_wire::text(params, "uri", "the address of a resource")?;
     let settings = call.bridge.settings();
     let (most, longest) = (settings.limits.max_followed_resources, settings.limits.max_url_bytes);
@@ -134,7 +134,7 @@ pub(super) async fn subscribe(call: &Call<'_>, params: &Value) -> Outcome {
     if !exists.map_err(|error| call.fault(&error))? {
         return Err(read_error(call, uri, &ReadError::NotFound));
     }
-    if !call.set(Setting::Follow(uri.to_owned(), most)).await? {
+    if !call.set(SessionChange::Follow(uri.to_owned(), most)).await? {
         call.bridge.audit.exceeded("max_followed_resources");
         let message = format!(
             "this session is subscribed to {most} resources, and there may be no more (max_followed_resources in [limits]): \
@@ -146,13 +146,13 @@ pub(super) async fn subscribe(call: &Call<'_>, params: &Value) -> Outcome {
 }
 
 /// `resources/unsubscribe`: an unknown subscription is not an error.
-pub(super) async fn unsubscribe(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn unsubscribe(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let uri = from_wire::text(params, "uri", "the address of a resource")?;
-    call.set(Setting::Unfollow(uri.to_owned())).await?;
+    call.set(SessionChange::Unfollow(uri.to_owned())).await?;
     Ok(Value::Object(Map::new()))
 }
 
-fn read_error(call: &Call<'_>, uri: &str, problem: &ReadError) -> Error {
+fn read_error(call: &SessionCall<'_>, uri: &str, problem: &ReadError) -> Error {
     let code = match problem {
         ReadError::NotFound => NOT_FOUND,
         ReadError::Refused(_) => INVALID_PARAMS,

@@ -3,22 +3,22 @@
 
 use serde_json::Value;
 
-use super::wait::{Patience, wait};
-use super::{Call, from_wire, questions, to_wire, wire};
+use super::wait::{WaitOptions, wait};
+use super::{SessionCall, from_wire, questions, to_wire, wire};
 use crate::mcp::cursor;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome};
-use crate::mcp::outlet::{Outlet, Resume};
+use crate::mcp::message_sink::{MessageSink, Resume};
 use crate::mcp::results;
-use crate::tasks::audit::{Audit as _, Event as Told, Part};
+use crate::tasks::audit::{Audit as _, AuditEvent, Part};
 use crate::tasks::machine::Cancel;
-use crate::tasks::service::{Cancelled, View};
+use crate::tasks::service::{CancelResult, View};
 use crate::tasks::task::TaskId;
 
 /// Name of this list in its cursors.
 const LIST: &str = "tasks/list";
 
 /// `tasks/get`: answers from the row, and never waits.
-pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn get(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
@@ -27,7 +27,12 @@ pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
 }
 
 /// `tasks/result`: waits until the task has ended, without a time limit.
-pub(super) async fn result(call: &Call<'_>, request: Id, params: &Value, outlet: &dyn Outlet) -> Outcome {
+pub(super) async fn result(
+    call: &SessionCall<'_>,
+    request: Id,
+    params: &Value,
+    outlet: &dyn MessageSink,
+) -> Outcome {
     let id = from_wire::task_id(params)?;
     from_wire::progress_token(params)?;
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
@@ -41,25 +46,25 @@ pub(super) async fn result(call: &Call<'_>, request: Id, params: &Value, outlet:
 }
 
 /// The part of `tasks/result` that a new connection can resume.
-pub(super) async fn wait_and_give(call: &Call<'_>, id: &TaskId, outlet: &dyn Outlet) -> Outcome {
-    let patience = Patience { until: None, reports: None, heard: None };
+pub(super) async fn wait_and_give(call: &SessionCall<'_>, id: &TaskId, outlet: &dyn MessageSink) -> Outcome {
+    let patience = WaitOptions { until: None, reports: None, heard: None };
     let view = wait(call, id, patience, outlet).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, id))?;
     give(call, &view, outlet).await
 }
 
 /// Returns the result of a task that has ended.
-async fn give(call: &Call<'_>, view: &View, outlet: &dyn Outlet) -> Outcome {
+async fn give(call: &SessionCall<'_>, view: &View, outlet: &dyn MessageSink) -> Outcome {
     let output = results::read(call.bridge, &view.task, outlet).await;
-    let output = output.map_err(|unread| unread.told(call.bridge))?;
+    let output = output.map_err(|unread| unread.to_jsonrpc_error(call.bridge))?;
     call.note_delivered(&view.task).await;
-    call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
+    call.bridge.audit.note(AuditEvent::Read { task: &view.task, part: Part::Result });
     let style = to_wire::Style { revision: call.revision(), related: true, preface: None };
     to_wire::ended(call.bridge, view, output, style)
 }
 
 /// `tasks/list`: the caller's own tasks, newest first.
-pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn list(call: &SessionCall<'_>, params: &Value) -> Outcome {
     if !call.caller.principal.identified {
         return Err(Error::new(
             METHOD_NOT_FOUND,
@@ -84,26 +89,26 @@ pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
 }
 
 /// `tasks/cancel`: the task is in its terminal state when this answers.
-pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn cancel(call: &SessionCall<'_>, params: &Value) -> Outcome {
     let id = from_wire::task_id(params)?;
     let service = &call.bridge.service;
     let cancelled = service.cancel(&call.actor(), &id, Cancel::Settle).await;
     match cancelled.map_err(|error| call.fault(&error))? {
-        Cancelled::Done(task) => {
+        CancelResult::Done(task) => {
             let view = service.view(task).await.map_err(|error| call.fault(&error))?;
             Ok(to_wire::value(&to_wire::task(call.bridge, &view, call.client_for(&view.task))))
         }
-        Cancelled::AlreadyEnded(task) => Err(from_wire::invalid(format!(
+        CancelResult::AlreadyEnded(task) => Err(from_wire::invalid(format!(
             "Cannot cancel task: already in terminal status '{}'",
             crate::mcp::fallback::word(task.state)
         ))),
-        Cancelled::Refused(why) => Err(from_wire::invalid(why)),
-        Cancelled::NotFound => Err(not_found(call, &id)),
+        CancelResult::Refused(why) => Err(from_wire::invalid(why)),
+        CancelResult::NotFound => Err(not_found(call, &id)),
     }
 }
 
 /// Returns the error for a task that is unknown, has expired or belongs to another caller.
-pub(super) fn not_found(call: &Call<'_>, id: &TaskId) -> Error {
+pub(super) fn not_found(call: &SessionCall<'_>, id: &TaskId) -> Error {
     call.bridge.not_found(call.owner(), id);
     from_wire::invalid("Failed to retrieve task: Task not found")
 }

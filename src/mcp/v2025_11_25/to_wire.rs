@@ -6,10 +6,10 @@ use taskbridge_sdk::{Content, Output};
 
 use super::wire;
 use crate::mcp::Bridge;
-use crate::mcp::fallback::{self, Standing};
+use crate::mcp::fallback::{self, VisibleStatus};
 use crate::mcp::generation::Revision;
 use crate::mcp::jsonrpc::Outcome;
-use crate::mcp::session::Abilities;
+use crate::mcp::session::ClientCapabilities;
 use crate::mcp::tool_result::{ToolResult, wrapped};
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
@@ -20,8 +20,8 @@ pub(super) fn value(message: &impl Serialize) -> Value {
 }
 
 /// Returns a task as a client with these capabilities sees it.
-pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> wire::Task<'a> {
-    let Standing { state, message } = fallback::standing(bridge, view, client);
+pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> wire::Task<'a> {
+    let VisibleStatus { state, message } = fallback::standing(bridge, view, client);
     let task = &view.task;
     wire::Task {
         task_id: task.id.as_str(),
@@ -36,7 +36,7 @@ pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> wi
 
 /// Returns the answer to an accepted task-augmented call. A task that was just created is `working`, whatever
 /// its state is by now.
-pub(super) fn created(bridge: &Bridge, view: &View, is_new: bool, client: Abilities) -> Value {
+pub(super) fn created(bridge: &Bridge, view: &View, is_new: bool, client: ClientCapabilities) -> Value {
     let mut task = task(bridge, view, client);
     if is_new {
         task.status = wire::TaskStatus::Working;

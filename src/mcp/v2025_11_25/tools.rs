@@ -5,30 +5,30 @@ use std::sync::Arc;
 use serde_json::Value;
 use taskbridge_sdk::{Output, Timestamp};
 
-use super::from_wire::AsTask;
-use super::wait::{Patience, wait};
-use super::{Call, OFFERS_COMPANIONS, from_wire, tasks, to_wire, wire};
-use crate::catalog::{Consent, OnAbandon, Refused, Request, TaskSupport, Tool};
-use crate::mcp::companions::{self, Companion, Order, Said, WaitOrder};
+use super::from_wire::TaskAugmentation;
+use super::wait::{WaitOptions, wait};
+use super::{OFFERS_COMPANIONS, SessionCall, from_wire, tasks, to_wire, wire};
+use crate::catalog::{Consent, OnAbandon, PrepareError, Request, TaskSupport, Tool};
+use crate::mcp::authorization;
+use crate::mcp::companions::{self, Companion, CompanionCall, CompanionResult, WaitCall};
 use crate::mcp::fallback;
-use crate::mcp::heard::Heard;
 use crate::mcp::jsonrpc::{Error, Id, METHOD_NOT_FOUND, Outcome, SharedText};
-use crate::mcp::outlet::{Outlet, Resume};
-use crate::mcp::permit;
+use crate::mcp::log_cursor::LogCursor;
+use crate::mcp::message_sink::{MessageSink, Resume};
 use crate::mcp::progress::Reports;
 use crate::mcp::results;
 use crate::mcp::spans;
 use crate::mcp::tool_list::{self, Entry};
 use crate::mcp::tool_result::ToolResult;
-use crate::tasks::audit::{Audit as _, Event as Told, Part};
-use crate::tasks::service::{CallError, Called, View, Waiting};
+use crate::tasks::audit::{Audit as _, AuditEvent, Part};
+use crate::tasks::service::{CallError, CallGuard, CallResult, View};
 use crate::tasks::task::{Origin, TaskId};
 
 /// JSON-RPC error code of a call that exceeds a limit of its tool or owner.
 const BUSY: i32 = -32000;
 
 /// `tools/list`: the companion tools, then the catalog by name.
-pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome<SharedText> {
+pub(super) fn list(call: &SessionCall<'_>, params: &Value) -> Outcome<SharedText> {
     let (at, shown) = (from_wire::cursor(params)?, (call.revision().as_str(), OFFERS_COMPANIONS));
     let page = tool_list::page(call.bridge, &call.caller.principal, shown, at, |entries| {
         let tools = entries.iter().map(|entry| match entry {
@@ -40,7 +40,7 @@ pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome<SharedText> {
     page.ok_or_else(from_wire::bad_cursor)
 }
 
-fn listed(call: &Call<'_>, tool: &Tool) -> Value {
+fn listed(call: &SessionCall<'_>, tool: &Tool) -> Value {
     let declared = tool.output_schema.as_ref().filter(|_| call.has_structured_content());
     let task_support = match tool.task_support {
         TaskSupport::Required => "required",
@@ -58,7 +58,7 @@ fn listed(call: &Call<'_>, tool: &Tool) -> Value {
     })
 }
 
-fn listed_companion(call: &Call<'_>, companion: Companion) -> Value {
+fn listed_companion(call: &SessionCall<'_>, companion: Companion) -> Value {
     let definition = companion.definition(&call.bridge.settings());
     to_wire::value(&wire::Tool {
         name: definition.name,
@@ -72,7 +72,12 @@ fn listed_companion(call: &Call<'_>, companion: Companion) -> Value {
 }
 
 /// `tools/call`.
-pub(super) async fn call(call: &Call<'_>, request: Id, params: Value, outlet: &dyn Outlet) -> Outcome {
+pub(super) async fn call(
+    call: &SessionCall<'_>,
+    request: Id,
+    params: Value,
+    outlet: &dyn MessageSink,
+) -> Outcome {
     let wanted = from_wire::call(params, call.has_tasks())?;
     if let Some(companion) = Companion::named(&wanted.name).filter(|companion| call.is_offered(*companion)) {
         if wanted.task.is_some() {
@@ -81,7 +86,7 @@ pub(super) async fn call(call: &Call<'_>, request: Id, params: Value, outlet: &d
         return run_companion(call, request, companion, wanted, outlet).await;
     }
     let catalog = call.bridge.catalog();
-    let tool = permit::called(call.bridge, &call.caller.principal, &catalog, &wanted.name)?;
+    let tool = authorization::called(call.bridge, &call.caller.principal, &catalog, &wanted.name)?;
     match (&wanted.task, tool.task_support) {
         (Some(_), TaskSupport::Forbidden) => Err(not_as_task(&tool.name)),
         (None, TaskSupport::Required) => Err(Error::new(
@@ -98,10 +103,10 @@ fn not_as_task(tool: &str) -> Error {
     Error::new(METHOD_NOT_FOUND, message)
 }
 
-async fn call_as_task(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Outcome {
+async fn call_as_task(call: &SessionCall<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Outcome {
     match make(call, tool, wanted).await {
         Ok(called) => {
-            let is_new = matches!(called, Called::Created(_));
+            let is_new = matches!(called, CallResult::Created(_));
             let task = called.into_task();
             // A plain call with the same key may have created the task. With this answer its owner learns of
             // the task.
@@ -111,29 +116,30 @@ async fn call_as_task(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call
             Ok(to_wire::created(call.bridge, &view, is_new, call.client_for(&view.task)))
         }
         // Without a task there is no result in which a client that expects a task could read the error.
-        Err(Unmade::ForTheModel(message)) => Err(from_wire::invalid(message)),
-        Err(Unmade::Busy(message)) => Err(Error::new(BUSY, message)),
-        Err(Unmade::Error(error)) => Err(error),
+        Err(TaskCreateError::ForTheModel(message)) => Err(from_wire::invalid(message)),
+        Err(TaskCreateError::Busy(message)) => Err(Error::new(BUSY, message)),
+        Err(TaskCreateError::Error(error)) => Err(error),
     }
 }
 
 async fn call_plain(
-    call: &Call<'_>,
+    call: &SessionCall<'_>,
     request: Id,
     tool: &Arc<Tool>,
     wanted: from_wire::Call,
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) -> Outcome {
     let progress_token = wanted.progress_token.clone();
     let called = match make(call, tool, wanted).await {
         Ok(called) => called,
-        Err(Unmade::ForTheModel(message) | Unmade::Busy(message)) => {
+        Err(TaskCreateError::ForTheModel(message) | TaskCreateError::Busy(message)) => {
             return Ok(to_wire::tool_result(call.revision(), ToolResult::error(message), None));
         }
-        Err(Unmade::Error(error)) => return Err(error),
+        Err(TaskCreateError::Error(error)) => return Err(error),
     };
-    let (attached, existing) = (matches!(called, Called::Attached(_)), matches!(called, Called::Existing(_)));
-    let created = matches!(called, Called::Created(_));
+    let (attached, existing) =
+        (matches!(called, CallResult::Attached(_)), matches!(called, CallResult::Existing(_)));
+    let created = matches!(called, CallResult::Created(_));
     let task = called.into_task();
     let waiting = if existing {
         // A caller with the key can find the task again. The call that created it may still wait, and neither
@@ -154,7 +160,7 @@ async fn call_plain(
 }
 
 /// Reason why a call created no task.
-enum Unmade {
+enum TaskCreateError {
     /// The model can correct the call.
     ForTheModel(String),
     /// A limit is reached; a retry later can succeed.
@@ -164,7 +170,11 @@ enum Unmade {
 }
 
 /// Creates the task of a call.
-async fn make(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Result<Called, Unmade> {
+async fn make(
+    call: &SessionCall<'_>,
+    tool: &Arc<Tool>,
+    wanted: from_wire::Call,
+) -> Result<CallResult, TaskCreateError> {
     let from_wire::Call { arguments, task, progress_token, idempotency_key, trace, .. } = wanted;
     let waits = task.is_none().then_some(call.bridge.settings().call_budget);
     // Progress of a plain call ends with its answer. Progress of a task continues until the task ends.
@@ -179,36 +189,36 @@ async fn make(call: &Call<'_>, tool: &Arc<Tool>, wanted: from_wire::Call) -> Res
             principal: call.caller.principal.clone(),
             origin,
             arguments,
-            ttl: task.and_then(|AsTask { ttl }| ttl),
+            ttl: task.and_then(|TaskAugmentation { ttl }| ttl),
             idempotency_key,
             nonce: None,
             waits,
             consent: match call.client().elicitation_form {
                 true => Consent::Ask,
                 // Another caller is asked, not this client.
-                false if !permit::may_consent(&call.caller.principal, tool) => Consent::Ask,
+                false if !authorization::may_consent(&call.caller.principal, tool) => Consent::Ask,
                 false => Consent::Impossible,
             },
         })
         .await;
     let prepared = prepared.map_err(|refused| match refused {
-        refused @ (Refused::Arguments(_) | Refused::CannotAsk(_) | Refused::Caller(_)) => {
-            Unmade::ForTheModel(refused.to_string())
+        refused @ (PrepareError::Arguments(_) | PrepareError::CannotAsk(_) | PrepareError::Caller(_)) => {
+            TaskCreateError::ForTheModel(refused.to_string())
         }
     })?;
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),
         Err(CallError::Over(over)) => {
             call.bridge.audit.exceeded(over.setting());
-            Err(Unmade::Busy(over.to_string()))
+            Err(TaskCreateError::Busy(over.to_string()))
         }
         Err(wrong @ (CallError::Reference { .. } | CallError::Unconnected { .. })) => {
-            Err(Unmade::ForTheModel(wrong.to_string()))
+            Err(TaskCreateError::ForTheModel(wrong.to_string()))
         }
         Err(reused @ CallError::KeyReused { .. }) => {
-            Err(Unmade::Error(from_wire::invalid(reused.to_string())))
+            Err(TaskCreateError::Error(from_wire::invalid(reused.to_string())))
         }
-        Err(CallError::Store(error)) => Err(Unmade::Error(call.fault(&error))),
+        Err(CallError::Store(error)) => Err(TaskCreateError::Error(call.fault(&error))),
     }
 }
 
@@ -227,7 +237,7 @@ pub(super) struct PlainWait {
 
 impl PlainWait {
     /// Sets on the stream how the wait can be resumed.
-    fn announce(&self, request: Id, outlet: &dyn Outlet) {
+    fn announce(&self, request: Id, outlet: &dyn MessageSink) {
         outlet.resumable(Resume::Wait {
             id: request,
             task: self.id.clone(),
@@ -238,8 +248,13 @@ impl PlainWait {
     }
 
     /// Waits, then answers with the result, or with a handle if there is none yet.
-    pub(super) async fn run(self, call: &Call<'_>, waiting: Option<Waiting>, outlet: &dyn Outlet) -> Outcome {
-        let waiting = waiting.map(|waiting| Kept { waiting: Some(waiting), outlet });
+    pub(super) async fn run(
+        self,
+        call: &SessionCall<'_>,
+        waiting: Option<CallGuard>,
+        outlet: &dyn MessageSink,
+    ) -> Outcome {
+        let waiting = waiting.map(|waiting| PlainWaitGuard { waiting: Some(waiting), outlet });
         let (view, output) = match self.reach(call, outlet).await {
             Ok(reached) => reached,
             Err(error) => {
@@ -257,20 +272,24 @@ impl PlainWait {
     }
 
     /// Waits, then reads what the answer needs.
-    async fn reach(&self, call: &Call<'_>, outlet: &dyn Outlet) -> Result<(View, Option<Output>), Error> {
+    async fn reach(
+        &self,
+        call: &SessionCall<'_>,
+        outlet: &dyn MessageSink,
+    ) -> Result<(View, Option<Output>), Error> {
         let reports = self.progress_token.clone().map(|token| Reports {
             token,
             began: self.began,
             resumed: self.resumed,
         });
-        let heard = Some(Heard::by_request(self.hears_since));
-        let patience = Patience { until: Some(self.until), reports, heard };
+        let heard = Some(LogCursor::by_request(self.hears_since));
+        let patience = WaitOptions { until: Some(self.until), reports, heard };
         let view = wait(call, &self.id, patience, outlet).await.map_err(|error| call.fault(&error))?;
         let view = view.ok_or_else(|| tasks::not_found(call, &self.id))?;
         let output = match view.task.has_ended() {
             true => {
                 let output = results::read(call.bridge, &view.task, outlet).await;
-                output.map_err(|unread| unread.told(call.bridge))?
+                output.map_err(|unread| unread.to_jsonrpc_error(call.bridge))?
             }
             false => None,
         };
@@ -280,21 +299,21 @@ impl PlainWait {
 
 /// Guard of a plain call while its stream is open. If a newer stream of the same call replaces this one, the
 /// client has not abandoned the call.
-struct Kept<'a> {
-    waiting: Option<Waiting>,
-    outlet: &'a dyn Outlet,
+struct PlainWaitGuard<'a> {
+    waiting: Option<CallGuard>,
+    outlet: &'a dyn MessageSink,
 }
 
-impl Kept<'_> {
-    fn take(mut self) -> Waiting {
+impl PlainWaitGuard<'_> {
+    fn take(mut self) -> CallGuard {
         self.waiting.take().expect("only this takes it, and it takes the whole")
     }
 }
 
-impl Drop for Kept<'_> {
+impl Drop for PlainWaitGuard<'_> {
     fn drop(&mut self) {
         if let Some(waiting) = self.waiting.take()
-            && self.outlet.gave_way()
+            && self.outlet.is_superseded()
         {
             waiting.spare();
         }
@@ -302,31 +321,31 @@ impl Drop for Kept<'_> {
 }
 
 /// Builds the answer of a call: the result if its task has ended, otherwise a handle.
-fn answer(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<&str>) -> Outcome {
+fn answer(call: &SessionCall<'_>, view: &View, output: Option<Output>, preface: Option<&str>) -> Outcome {
     let style = to_wire::Style { revision: call.revision(), related: false, preface };
     if !view.task.has_ended() {
         let companions = call.is_offered(Companion::Wait);
         let handle = ToolResult::handle(call.bridge, view, call.client_for(&view.task), companions, preface);
         return Ok(to_wire::tool_result(call.revision(), handle, None));
     }
-    call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
+    call.bridge.audit.note(AuditEvent::Read { task: &view.task, part: Part::Result });
     to_wire::ended(call.bridge, view, output, style)
 }
 
 async fn run_companion(
-    call: &Call<'_>,
+    call: &SessionCall<'_>,
     request: Id,
     companion: Companion,
     wanted: from_wire::Call,
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) -> Outcome {
-    let said = match Order::read(companion, &wanted.arguments) {
-        Err(problem) => Said::refusal(problem),
-        Ok(Order::Errand(errand)) => {
+    let said = match CompanionCall::read(companion, &wanted.arguments) {
+        Err(problem) => CompanionResult::refusal(problem),
+        Ok(CompanionCall::Errand(errand)) => {
             let done = companions::run(call.bridge, &call.caller.principal, call.client(), errand).await;
             done.map_err(|error| call.fault(&error))?
         }
-        Ok(Order::Wait(WaitOrder { id, patience })) => {
+        Ok(CompanionCall::Wait(WaitCall { id, patience })) => {
             let found = call.bridge.service.get(&call.actor(), &id).await;
             if found.map_err(|error| call.fault(&error))?.is_none() {
                 companions::no_task(call.bridge, call.owner(), &id)

@@ -10,7 +10,7 @@ pub(super) use crate::mcp::params::{
     Completing, bad_cursor, completing, cursor, invalid, progress_token, prompt, task_id, text,
 };
 use crate::mcp::params::{arguments, idempotency_key, level, trace, wrong};
-use crate::mcp::session::Abilities;
+use crate::mcp::session::ClientCapabilities;
 
 /// Key of the revision in `_meta`.
 pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -23,11 +23,11 @@ const MOST_FOLLOWED: usize = 1024;
 
 /// Metadata of a request, from `_meta`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct About {
+pub(super) struct RequestMeta {
     /// Revision of the request.
     pub(super) version: String,
     /// Capabilities of its client.
-    pub(super) client: Abilities,
+    pub(super) client: ClientCapabilities,
     /// True if its client supports the tasks extension.
     pub(super) tasks: bool,
     /// Minimum level of the log messages that it requests, if any.
@@ -35,7 +35,7 @@ pub(super) struct About {
 }
 
 /// Parses `_meta`, which every request must have.
-pub(super) fn about(params: &Value) -> Result<About, Error> {
+pub(super) fn about(params: &Value) -> Result<RequestMeta, Error> {
     let meta = match params.get("_meta") {
         Some(Value::Object(meta)) => meta,
         other => return Err(wrong("_meta", other, "an object with the protocol version and capabilities")),
@@ -54,7 +54,7 @@ pub(super) fn about(params: &Value) -> Result<About, Error> {
     };
     let has = |at: &Value, name: &str| at.get(name).is_some_and(Value::is_object);
     let tasks = has(&declared["extensions"], TASKS_EXTENSION);
-    Ok(About { version, client: Abilities::declared(declared), tasks, log_level })
+    Ok(RequestMeta { version, client: ClientCapabilities::declared(declared), tasks, log_level })
 }
 
 fn in_meta(name: &str) -> String {
@@ -182,8 +182,9 @@ mod tests {
             "elicitation": {"url": {}}, "roots": {}, "extensions": {TASKS_EXTENSION: {}}
         })))
         .unwrap();
-        let client = Abilities { elicitation_url: true, roots: true, ..Abilities::default() };
-        assert_eq!(read, About { version: "v".to_owned(), client, tasks: true, log_level: None });
+        let client =
+            ClientCapabilities { elicitation_url: true, roots: true, ..ClientCapabilities::default() };
+        assert_eq!(read, RequestMeta { version: "v".to_owned(), client, tasks: true, log_level: None });
         let mut params = meta(json!({"elicitation": {}, "sampling": {}}));
         params["_meta"][LOG_LEVEL] = json!("notice");
         let read = about(&params).unwrap();

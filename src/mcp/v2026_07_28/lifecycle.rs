@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Call, to_wire, wire};
+use super::{StatelessCall, to_wire, wire};
 use crate::mcp::{generation, instructions};
 
 /// How long a list or a discovery result may be cached. A client that needs changes earlier subscribes.
 pub(super) const FRESH: Duration = Duration::from_secs(300);
 
 /// `server/discover`.
-pub(super) fn discover(call: &Call<'_>) -> Value {
+pub(super) fn discover(call: &StatelessCall<'_>) -> Value {
     let capabilities = wire::ServerCapabilities {
         tools: wire::ListCapability { list_changed: true },
         resources: wire::ResourcesCapability { list_changed: true, subscribe: true },

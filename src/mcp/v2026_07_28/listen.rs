@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use super::tasks::{detailed, require_tasks};
 use super::wire::{Acknowledged, Filter};
-use super::{Call, from_wire, to_wire, wire};
-use crate::mcp::follows::{Follows, News};
+use super::{StatelessCall, from_wire, to_wire, wire};
 use crate::mcp::jsonrpc::{Id, Outcome};
+use crate::mcp::message_sink::MessageSink;
 use crate::mcp::offers::{Edition, List};
-use crate::mcp::outlet::Outlet;
+use crate::mcp::resource_subscriptions::{ResourceChanges, ResourceSubscriptions};
 use crate::mcp::resources;
-use crate::mcp::results::Unread;
+use crate::mcp::results::ResultReadError;
 use crate::tasks::service::RENEW_WATCH;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::TaskId;
@@ -31,17 +31,22 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// `subscriptions/listen`: answers only when the server ends the subscription.
 ///
 /// Thousands may be open at once, so short-lived state is boxed and takes no memory while nothing happens.
-pub(super) async fn listen(call: &Call<'_>, id: &Id, params: Value, outlet: &dyn Outlet) -> Outcome {
+pub(super) async fn listen(
+    call: &StatelessCall<'_>,
+    id: &Id,
+    params: Value,
+    outlet: &dyn MessageSink,
+) -> Outcome {
     let wanted = from_wire::filter(&params)?;
     drop(params);
     if wanted.task_ids.is_some() {
         require_tasks(call, "subscriptions/listen with taskIds")?;
     }
     let granted = Box::pin(grant(call, wanted)).await.map_err(|error| call.fault(&error))?;
-    outlet.lasts();
+    outlet.set_long_lived();
     let acknowledged = Acknowledged { notifications: granted.clone() };
     // Before the acknowledgement: a client that has read it may read the lists at once.
-    let speaker = Speaker::new(call, id, outlet, granted);
+    let speaker = SubscriptionStream::new(call, id, outlet, granted);
     outlet.send(to_wire::subscribed("notifications/subscriptions/acknowledged", id, acknowledged)).await;
     tokio::select! {
         biased;
@@ -56,7 +61,7 @@ pub(super) async fn listen(call: &Call<'_>, id: &Id, params: Value, outlet: &dyn
 }
 
 /// Returns the granted part of a filter: tasks that the caller has, and resources that exist.
-async fn grant(call: &Call<'_>, wanted: Filter) -> Result<Filter, StoreError> {
+async fn grant(call: &StatelessCall<'_>, wanted: Filter) -> Result<Filter, StoreError> {
     let mut granted = Filter { task_ids: None, resource_subscriptions: Vec::new(), ..wanted };
     let most = call.bridge.settings().limits.max_followed_resources;
     for uri in wanted.resource_subscriptions.into_iter().take(most) {
@@ -79,10 +84,10 @@ async fn grant(call: &Call<'_>, wanted: Filter) -> Result<Filter, StoreError> {
 }
 
 /// One subscription.
-struct Speaker<'a> {
-    call: &'a Call<'a>,
+struct SubscriptionStream<'a> {
+    call: &'a StatelessCall<'a>,
     id: &'a Id,
-    outlet: &'a dyn Outlet,
+    outlet: &'a dyn MessageSink,
     filter: Filter,
     /// Digests of what was last sent about each task that has not ended.
     told: HashMap<TaskId, Option<u64>>,
@@ -90,8 +95,8 @@ struct Speaker<'a> {
     lists: (Edition, watch::Receiver<Edition>),
 }
 
-impl<'a> Speaker<'a> {
-    fn new(call: &'a Call<'a>, id: &'a Id, outlet: &'a dyn Outlet, filter: Filter) -> Self {
+impl<'a> SubscriptionStream<'a> {
+    fn new(call: &'a StatelessCall<'a>, id: &'a Id, outlet: &'a dyn MessageSink, filter: Filter) -> Self {
         let followed = filter.task_ids.iter().flatten();
         let told = followed.map(|id| (TaskId::from_wire(&**id), None)).collect();
         let offers = &call.bridge.offers;
@@ -105,24 +110,24 @@ impl<'a> Speaker<'a> {
         let bridge = self.call.bridge;
         let mut changes = bridge.service.follow(self.told.keys().cloned());
         let caller = &self.call.asker.principal;
-        let mut follows = Follows::new(bridge, &self.call.asker.principal);
+        let mut follows = ResourceSubscriptions::new(bridge, &self.call.asker.principal);
         follows.set(&self.filter.resource_subscriptions.iter().cloned().collect());
         let mut behind: HashSet<TaskId> = self.told.keys().cloned().collect();
         let mut renew_watch = Instant::now() + RENEW_WATCH;
         loop {
             for id in std::mem::take(&mut behind) {
-                match Box::pin(self.tell(&id)).await {
+                match Box::pin(self.notify_task(&id)).await {
                     Ok(true) => {}
                     Ok(false) => {
                         self.told.remove(&id);
-                        changes.let_go(&id);
+                        changes.remove_task(&id);
                     }
                     // The task is sent once there is memory for its result.
-                    Err(Unread::NoRoom(_)) => {
+                    Err(ResultReadError::NoRoom(_)) => {
                         behind.insert(id);
                         tokio::time::sleep(PAUSE).await;
                     }
-                    Err(Unread::Store(error)) => {
+                    Err(ResultReadError::Store(error)) => {
                         tracing::error!(%error, "a subscription cannot read its tasks");
                         behind.insert(id);
                         tokio::time::sleep(PAUSE).await;
@@ -134,7 +139,7 @@ impl<'a> Speaker<'a> {
                 biased;
                 // First, because it is rare: tasks that change all the time must not delay it.
                 news = follows.next() => match news {
-                    Ok(news) => self.tell_of_resources(news).await,
+                    Ok(news) => self.notify_resources(news).await,
                     Err(error) => {
                         tracing::error!(%error, "a subscription cannot read its resources");
                         tokio::time::sleep(PAUSE).await;
@@ -149,7 +154,7 @@ impl<'a> Speaker<'a> {
                 Ok(()) = self.lists.1.changed() => {
                     let now = bridge.offers.edition_for(caller);
                     let before = std::mem::replace(&mut self.lists.0, now);
-                    self.tell_lists(before, now).await;
+                    self.notify_lists(before, now).await;
                 }
                 // Reading a task also renews that it is watched.
                 () = tokio::time::sleep_until(renew_watch), if !self.told.is_empty() => {
@@ -161,7 +166,7 @@ impl<'a> Speaker<'a> {
     }
 
     /// Sends the state of a task, if it is new. Returns false once nothing more can follow.
-    async fn tell(&mut self, id: &TaskId) -> Result<bool, Unread> {
+    async fn notify_task(&mut self, id: &TaskId) -> Result<bool, ResultReadError> {
         let Some(view) = self.call.bridge.service.get(&self.call.actor(), id).await? else {
             return Ok(false);
         };
@@ -177,7 +182,7 @@ impl<'a> Speaker<'a> {
         Ok(!view.task.has_ended())
     }
 
-    async fn tell_of_resources(&self, news: News) {
+    async fn notify_resources(&self, news: ResourceChanges) {
         for uri in &news.changed {
             let params = wire::ResourceUpdated { uri };
             let method = "notifications/resources/updated";
@@ -185,7 +190,7 @@ impl<'a> Speaker<'a> {
         }
     }
 
-    async fn tell_lists(&self, before: Edition, now: Edition) {
+    async fn notify_lists(&self, before: Edition, now: Edition) {
         for list in now.differing(before) {
             let (wanted, method) = match list {
                 List::Tools => (self.filter.tools_list_changed, "notifications/tools/list_changed"),

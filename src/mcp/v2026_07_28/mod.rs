@@ -24,28 +24,28 @@ pub use headers::Headers;
 use std::sync::Arc;
 
 use super::Bridge;
-use super::asking;
+use super::audit_context;
+use super::authorization::{Callable, CallerContext, Permit};
 use super::companions::Companion;
 use super::generation;
 use super::jsonrpc::{self, METHOD_NOT_FOUND, Outcome, Payload, Request};
-use super::outlet::Outlet;
-use super::permit::{Acting, Callable, Permit};
-use super::session::Abilities;
+use super::message_sink::MessageSink;
+use super::session::ClientCapabilities;
 use super::spans;
 use taskbridge_sdk::Level;
 use tracing::Instrument as _;
 
 use crate::auth::Principal;
-use crate::tasks::service::Waiting;
+use crate::tasks::service::CallGuard;
 use crate::tasks::task::{Owner, Task};
 
 /// The caller of a request, and what the request declares about its client.
 #[derive(Clone, Debug)]
-pub struct Asker {
+pub struct StatelessCaller {
     /// The caller.
     pub principal: Principal,
     /// Capabilities of the client.
-    client: Abilities,
+    client: ClientCapabilities,
     /// True if the client supports the tasks extension.
     tasks: bool,
     /// Minimum level of the log messages to send while the request is answered; `None` sends none.
@@ -54,7 +54,7 @@ pub struct Asker {
 
 /// Why a request is refused: the error, and its HTTP status.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RejectedRequest {
     /// The JSON-RPC error to answer with.
     pub error: jsonrpc::Error,
     /// Its HTTP status.
@@ -65,16 +65,16 @@ pub struct Refused {
 /// `None` for a transport without headers.
 ///
 /// # Errors
-/// See [`Refused`].
+/// See [`RejectedRequest`].
 pub fn admit(
     bridge: &Bridge,
     principal: Principal,
     request: &Request,
     headers: Option<Headers<'_>>,
-) -> Result<Asker, Refused> {
+) -> Result<StatelessCaller, RejectedRequest> {
     // A request without this metadata cannot be classified. All other errors are found later.
-    let about = from_wire::about(&request.params).map_err(|error| Refused { error, status: 400 })?;
-    let refused = |error: jsonrpc::Error| Refused { status: errors::status(&error), error };
+    let about = from_wire::about(&request.params).map_err(|error| RejectedRequest { error, status: 400 })?;
+    let refused = |error: jsonrpc::Error| RejectedRequest { status: errors::status(&error), error };
     if let Some(headers) = headers {
         headers::check(request, &about.version, headers).map_err(refused)?;
     }
@@ -88,18 +88,19 @@ pub fn admit(
         let arguments = &request.params["arguments"];
         headers::check_parameters(&tool.mirrored, arguments, headers).map_err(refused)?;
     }
-    Ok(Asker { principal, client: about.client, tasks: about.tasks, log_level: about.log_level })
+    Ok(StatelessCaller { principal, client: about.client, tasks: about.tasks, log_level: about.log_level })
 }
 
 /// Handles a request. The caller drops this future when the client disconnects or cancels the request.
 pub async fn handle(
     bridge: &Bridge,
-    asker: &Asker,
+    asker: &StatelessCaller,
     request: Request,
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) -> Outcome<Payload> {
     let span = spans::of(&request.method, &request.params);
-    let (call, asking) = (Call { bridge, asker }, Arc::new(asking::by(&asker.principal, &request)));
+    let (call, asking) =
+        (StatelessCall { bridge, asker }, Arc::new(audit_context::by(&asker.principal, &request)));
     let counted = bridge.metrics.request(&request.method);
     let outcome = asking.within(answer(&call, request, outlet).instrument(span)).await;
     let outcome = bridge.answers(&asking).await.and(outcome);
@@ -107,7 +108,7 @@ pub async fn handle(
     outcome
 }
 
-async fn answer(call: &Call<'_>, request: Request, outlet: &dyn Outlet) -> Outcome<Payload> {
+async fn answer(call: &StatelessCall<'_>, request: Request, outlet: &dyn MessageSink) -> Outcome<Payload> {
     let Request { id, method, params } = request;
     let outcome = match method.as_str() {
         "server/discover" => Ok(lifecycle::discover(call)),
@@ -139,28 +140,28 @@ pub fn status(error: &jsonrpc::Error) -> u16 {
 }
 
 /// A request.
-struct Call<'a> {
+struct StatelessCall<'a> {
     bridge: &'a Bridge,
-    asker: &'a Asker,
+    asker: &'a StatelessCaller,
 }
 
-impl Call<'_> {
+impl StatelessCall<'_> {
     fn owner(&self) -> &Owner {
         &self.asker.principal.owner
     }
 
     /// Returns the capabilities of the client.
-    fn client(&self) -> Abilities {
+    fn client(&self) -> ClientCapabilities {
         self.asker.client
     }
 
     /// Returns the caller as the actor of task operations.
-    fn actor(&self) -> Acting<'_> {
-        Acting::new(self.bridge, &self.asker.principal)
+    fn actor(&self) -> CallerContext<'_> {
+        CallerContext::new(self.bridge, &self.asker.principal)
     }
 
     /// Returns the client's capabilities for this task: barred if the caller may not answer its questions.
-    fn client_for(&self, task: &Task) -> Abilities {
+    fn client_for(&self, task: &Task) -> ClientCapabilities {
         self.actor().answers(task, self.client())
     }
 
@@ -190,7 +191,7 @@ impl Call<'_> {
     }
 
     /// Records that a plain call got its answer. If that fails, an equal call may get the answer too.
-    async fn note_answered(&self, waiting: Waiting) {
+    async fn note_answered(&self, waiting: CallGuard) {
         if let Err(error) = waiting.answered().await {
             tracing::warn!(%error, "it could not be noted that a call was answered");
         }
@@ -198,7 +199,7 @@ impl Call<'_> {
 
     /// Records that the client of a plain call was asked to retry. If that fails now, the reconciler repeats
     /// it.
-    async fn note_handed_on(&self, waiting: Waiting) {
+    async fn note_handed_on(&self, waiting: CallGuard) {
         if let Err(error) = waiting.handed_on().await {
             tracing::warn!(%error, "it could not be noted that a call is to be made again");
         }

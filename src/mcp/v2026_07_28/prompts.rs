@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::lifecycle::FRESH;
-use super::rounds::{self, Next, Target};
-use super::{Call, from_wire, to_wire, wire};
+use super::rounds::{self, CallTarget, Next};
+use super::{StatelessCall, from_wire, to_wire, wire};
 use crate::catalog::{Argument, Prompt};
+use crate::mcp::authorization::Permit;
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
-use crate::mcp::permit::Permit;
-use crate::mcp::prompts::{self, PromptError, Told};
+use crate::mcp::prompts::{self, PromptError, RenderedPrompt};
 use crate::mcp::resources::ReadError;
 
 /// `prompts/list`: the prompts that the caller may see.
-pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) fn list(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
     let page = prompts::page(call.bridge, &call.asker.principal, cursor);
     let page = page.ok_or_else(from_wire::bad_cursor)?;
@@ -39,14 +39,14 @@ fn listed(prompt: &Prompt) -> wire::Prompt<'_> {
 }
 
 /// `prompts/get`.
-pub(super) async fn get(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn get(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     let (name, given) = from_wire::prompt(params)?;
     let given = match complete(call, name, given, params).await? {
         Gathered::All(given) => given,
         Gathered::Asked(result) => return Ok(result),
     };
     match prompts::fill(call.bridge, &call.asker.principal, name, given).await {
-        Ok(Told { description, messages }) => {
+        Ok(RenderedPrompt { description, messages }) => {
             let messages = messages.into_iter().map(|(role, content)| wire::PromptMessage { role, content });
             Ok(to_wire::complete(wire::GetPromptResult { description, messages: messages.collect() }))
         }
@@ -62,7 +62,7 @@ enum Gathered {
 
 /// Asks for the missing arguments.
 async fn complete(
-    call: &Call<'_>,
+    call: &StatelessCall<'_>,
     name: &str,
     mut given: BTreeMap<String, String>,
     params: &Value,
@@ -78,7 +78,7 @@ async fn complete(
     given.retain(|_, value| !value.is_empty());
     let sent: Map<String, Value> = given.into_iter().map(|(name, value)| (name, value.into())).collect();
     let fingerprint = call.bridge.seal.digest(&["prompts/get", name, &json!(sent).to_string()]);
-    let target = Target { name, fingerprint, inquiries };
+    let target = CallTarget { name, fingerprint, inquiries };
     match rounds::next(call, &target, None, &sent, &from_wire::retry(params)?).await? {
         Next::Ask(result) => Ok(Gathered::Asked(result)),
         Next::Refused(why) => Err(from_wire::invalid(why)),
@@ -89,7 +89,7 @@ async fn complete(
     }
 }
 
-fn prompt_error(call: &Call<'_>, problem: &PromptError) -> Error {
+fn prompt_error(call: &StatelessCall<'_>, problem: &PromptError) -> Error {
     let (code, data) = match problem {
         PromptError::Unknown(_) | PromptError::Arguments(_) => (INVALID_PARAMS, None),
         PromptError::Resource { uri, source } => match source {

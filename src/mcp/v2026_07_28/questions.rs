@@ -3,22 +3,22 @@
 
 use serde_json::{Map, Value};
 
-use super::{Call, to_wire};
+use super::{StatelessCall, to_wire};
 use crate::mcp::params;
 use crate::tasks::service::AnswerError;
-use crate::tasks::task::{Asked, Task};
+use crate::tasks::task::{Task, TaskQuestion};
 
 /// Returns the questions of a task that this client can be asked, by their keys.
-pub(super) fn of_task(call: &Call<'_>, task: &Task) -> Map<String, Value> {
+pub(super) fn of_task(call: &StatelessCall<'_>, task: &Task) -> Map<String, Value> {
     to_wire::input_requests(for_client(call, task).map(|asked| (asked.key.as_str(), &asked.question)))
 }
 
 /// Returns true if a task asks something that this client can be asked.
-pub(super) fn asks(call: &Call<'_>, task: &Task) -> bool {
+pub(super) fn asks(call: &StatelessCall<'_>, task: &Task) -> bool {
     for_client(call, task).next().is_some()
 }
 
-fn for_client<'a>(call: &Call<'_>, task: &'a Task) -> impl Iterator<Item = &'a Asked> {
+fn for_client<'a>(call: &StatelessCall<'_>, task: &'a Task) -> impl Iterator<Item = &'a TaskQuestion> {
     let client = call.client_for(task);
     task.open_questions().filter(move |asked| client.can_ask(&asked.question.ask))
 }
@@ -28,7 +28,7 @@ fn for_client<'a>(call: &Call<'_>, task: &'a Task) -> impl Iterator<Item = &'a A
 /// # Errors
 /// See [`AnswerError`]; the question is then unchanged.
 pub(super) async fn answer(
-    call: &Call<'_>,
+    call: &StatelessCall<'_>,
     task: &Task,
     key: &str,
     response: &Value,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::lifecycle::FRESH;
 use super::wire::CacheScope;
-use super::{Call, from_wire, to_wire, wire};
+use super::{StatelessCall, from_wire, to_wire, wire};
 use crate::catalog::Card;
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, INVALID_PARAMS, Outcome};
 use crate::mcp::resource_list::{self, Entry, ListError, TemplateEntry};
@@ -21,7 +21,7 @@ const STALE: Duration = Duration::ZERO;
 const SOON: Duration = Duration::from_secs(60);
 
 /// `resources/list`.
-pub(super) async fn list(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn list(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
     let page = resource_list::page(call.bridge, &call.asker.principal, cursor).await;
     let page = page.map_err(|error| match error {
@@ -60,7 +60,7 @@ fn resource(entry: &Entry) -> wire::Resource<'_> {
 }
 
 /// `resources/templates/list`.
-pub(super) fn templates(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) fn templates(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     let cursor = from_wire::cursor(params)?;
     let page = resource_list::templates(call.bridge, &call.asker.principal, cursor);
     let page = page.ok_or_else(from_wire::bad_cursor)?;
@@ -101,7 +101,7 @@ fn annotations(card: &Card) -> Option<wire::Annotations<'_>> {
 }
 
 /// `resources/read`.
-pub(super) async fn read(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn read(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     let uri = from_wire::text(params, "uri", "the address of a resource")?;
     let contents = match resources::read(call.bridge, &call.asker.principal, uri).await {
         Ok(contents) => contents,
@@ -117,7 +117,7 @@ pub(super) async fn read(call: &Call<'_>, params: &Value) -> Outcome {
     Ok(to_wire::cacheable(wire::ReadResourceResult { contents }, ttl, scope))
 }
 
-fn read_error(call: &Call<'_>, uri: &str, problem: &ReadError) -> Error {
+fn read_error(call: &StatelessCall<'_>, uri: &str, problem: &ReadError) -> Error {
     let code = match problem {
         ReadError::NotFound | ReadError::Refused(_) => INVALID_PARAMS,
         ReadError::Unavailable(_) => INTERNAL_ERROR,

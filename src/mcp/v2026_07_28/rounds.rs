@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use taskbridge_sdk::{Answer, Question, Timestamp};
 
 use super::from_wire::{Retry, invalid};
-use super::{Call, errors, to_wire, wire};
+use super::{StatelessCall, errors, to_wire, wire};
 use crate::catalog::{ConfirmDefault, Inquiry, Tool};
 use crate::mcp::jsonrpc::Error;
-use crate::mcp::{heard, params, permit};
+use crate::mcp::{authorization, log_cursor, params};
 use crate::seal::Purpose;
 use crate::tasks::asking;
 use crate::tasks::task::{Owner, Task, TaskId};
@@ -26,7 +26,7 @@ const GOOD_FOR: Duration = Duration::from_secs(3600);
 const CONFIRM: &str = "confirm";
 
 /// The called tool or prompt, and the questions to ask first.
-pub(super) struct Target<'a> {
+pub(super) struct CallTarget<'a> {
     /// Name of the tool or prompt, for people.
     pub(super) name: &'a str,
     /// Digest of the call and its arguments.
@@ -43,12 +43,12 @@ pub(super) enum Next {
     /// Nothing was started, for this reason: a question was declined, or the arguments are invalid.
     Refused(String),
     /// All input is complete.
-    Go(Gathered),
+    Go(CallInput),
 }
 
 /// Input of a request.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct CallInput {
     /// The arguments, including those that were missing.
     pub(super) arguments: Map<String, Value>,
     /// True if the consent that a tool requires was given.
@@ -59,26 +59,26 @@ pub(super) struct Gathered {
 
 /// The state that travels to the client and back.
 #[derive(Serialize, Deserialize)]
-struct State {
+struct RequestState {
     owner: Owner,
     fingerprint: String,
     expires: Timestamp,
-    at: At,
+    at: RequestStage,
 }
 
 /// Stage of a request.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum At {
+enum RequestStage {
     /// Nothing was started.
-    Before(Learned),
+    Before(PartialInput),
     /// The job of this task asks.
-    During(Begun),
+    During(AskingTask),
 }
 
 /// A task whose job asks something.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Begun {
+pub(super) struct AskingTask {
     /// The task.
     pub(super) task: TaskId,
     /// Log messages up to this time could be sent.
@@ -86,7 +86,7 @@ pub(super) struct Begun {
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct Learned {
+struct PartialInput {
     nonce: String,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     arguments: Map<String, Value>,
@@ -100,23 +100,27 @@ struct Learned {
 ///
 /// # Errors
 /// If the state was not issued for this call, or has expired.
-pub(super) fn resumed(call: &Call<'_>, target: &Target<'_>, retry: &Retry) -> Result<Option<Begun>, Error> {
+pub(super) fn resumed(
+    call: &StatelessCall<'_>,
+    target: &CallTarget<'_>,
+    retry: &Retry,
+) -> Result<Option<AskingTask>, Error> {
     let Some(state) = &retry.state else { return Ok(None) };
     match open(call, target, state)? {
-        At::During(begun) => Ok(Some(begun)),
-        At::Before(_) => Ok(None),
+        RequestStage::During(begun) => Ok(Some(begun)),
+        RequestStage::Before(_) => Ok(None),
     }
 }
 
 /// Returns the answer to a call whose job asks this client something.
 pub(super) fn ask_for_task(
-    call: &Call<'_>,
-    target: &Target<'_>,
+    call: &StatelessCall<'_>,
+    target: &CallTarget<'_>,
     task: &Task,
     input_requests: Map<String, Value>,
 ) -> Value {
-    let begun = Begun { task: task.id.clone(), heard: heard::all_of(task) };
-    let request_state = seal(call, target, At::During(begun));
+    let begun = AskingTask { task: task.id.clone(), heard: log_cursor::all_of(task) };
+    let request_state = seal(call, target, RequestStage::During(begun));
     let result = wire::InputRequiredResult { input_requests, request_state };
     to_wire::result(wire::ResultType::InputRequired, result)
 }
@@ -127,8 +131,8 @@ pub(super) fn ask_for_task(
 /// If the state was not issued for this call or has expired, or if the client did not declare a capability
 /// that a question needs.
 pub(super) async fn next(
-    call: &Call<'_>,
-    target: &Target<'_>,
+    call: &StatelessCall<'_>,
+    target: &CallTarget<'_>,
     tool: Option<&Arc<Tool>>,
     sent: &Map<String, Value>,
     retry: &Retry,
@@ -136,8 +140,8 @@ pub(super) async fn next(
     let begun = match &retry.state {
         None => None,
         Some(state) => match open(call, target, state)? {
-            At::Before(learned) => Some(learned),
-            At::During(_) => return Err(not_ours()),
+            RequestStage::Before(learned) => Some(learned),
+            RequestStage::During(_) => return Err(not_ours()),
         },
     };
     let again = begun.is_some();
@@ -147,10 +151,10 @@ pub(super) async fn next(
 
 /// One round.
 struct Round<'a> {
-    call: &'a Call<'a>,
-    target: &'a Target<'a>,
+    call: &'a StatelessCall<'a>,
+    target: &'a CallTarget<'a>,
     sent: &'a Map<String, Value>,
-    learned: Learned,
+    learned: PartialInput,
     /// Why an answer was invalid; shown with the question when it is asked again.
     unfit: Option<String>,
 }
@@ -196,13 +200,13 @@ impl<'a> Round<'a> {
             return Ok(self.ask(now.map(|inquiry| inquiry.question(&arguments)).collect()));
         }
         if let Some(tool) = tool
-            && permit::may_consent(&self.call.asker.principal, tool)
+            && authorization::may_consent(&self.call.asker.principal, tool)
             && let Some(next) = self.consent(tool, responses).await?
         {
             return Ok(next);
         }
         let nonce = again.then(|| self.learned.nonce.clone());
-        Ok(Next::Go(Gathered { arguments: self.arguments(), consented: self.learned.consented, nonce }))
+        Ok(Next::Go(CallInput { arguments: self.arguments(), consented: self.learned.consented, nonce }))
     }
 
     /// Obtains consent, if the tool requires it. Returns `None` if nothing more is to be done.
@@ -245,7 +249,7 @@ impl<'a> Round<'a> {
 
     fn open(&self) -> Vec<&'a Inquiry> {
         let arguments = self.arguments();
-        let target: &'a Target<'a> = self.target;
+        let target: &'a CallTarget<'a> = self.target;
         let is_open = |inquiry: &&Inquiry| inquiry.is_open(&arguments, &self.learned.answered);
         target.inquiries.iter().filter(is_open).collect()
     }
@@ -280,20 +284,21 @@ impl<'a> Round<'a> {
         }
         let input_requests =
             to_wire::input_requests(questions.iter().map(|question| (question.id.as_str(), question)));
-        let request_state = seal(self.call, self.target, At::Before(self.learned.clone()));
+        let request_state = seal(self.call, self.target, RequestStage::Before(self.learned.clone()));
         let result = wire::InputRequiredResult { input_requests, request_state };
         Next::Ask(to_wire::result(wire::ResultType::InputRequired, result))
     }
 }
 
-fn seal(call: &Call<'_>, target: &Target<'_>, at: At) -> String {
+fn seal(call: &StatelessCall<'_>, target: &CallTarget<'_>, at: RequestStage) -> String {
     let expires = call.bridge.clock.now() + GOOD_FOR;
-    let state = State { owner: call.owner().clone(), fingerprint: target.fingerprint.clone(), expires, at };
+    let state =
+        RequestState { owner: call.owner().clone(), fingerprint: target.fingerprint.clone(), expires, at };
     call.bridge.seal.seal(Purpose::State, &state)
 }
 
-fn open(call: &Call<'_>, target: &Target<'_>, text: &str) -> Result<At, Error> {
-    let state: State = call.bridge.seal.open(Purpose::State, text).ok_or_else(not_ours)?;
+fn open(call: &StatelessCall<'_>, target: &CallTarget<'_>, text: &str) -> Result<RequestStage, Error> {
+    let state: RequestState = call.bridge.seal.open(Purpose::State, text).ok_or_else(not_ours)?;
     let is_its = state.owner == *call.owner() && state.fingerprint == target.fingerprint;
     if !is_its {
         return Err(not_ours());

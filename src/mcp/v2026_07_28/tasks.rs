@@ -3,28 +3,29 @@
 
 use serde_json::{Map, Value};
 
-use super::{Call, errors, from_wire, questions, to_wire, wire};
+use super::{StatelessCall, errors, from_wire, questions, to_wire, wire};
 use crate::mcp::jsonrpc::{Error, INTERNAL_ERROR, Outcome};
-use crate::mcp::outlet::Outlet;
-use crate::mcp::results::{self, Unread};
+use crate::mcp::message_sink::MessageSink;
+use crate::mcp::results::{self, ResultReadError};
 use crate::mcp::tool_result::ToolResult;
-use crate::tasks::audit::{Audit as _, Event as Told, Part};
+use crate::tasks::audit::{Audit as _, AuditEvent, Part};
 use crate::tasks::machine::Cancel;
-use crate::tasks::service::{AnswerError, Cancelled, View};
+use crate::tasks::service::{AnswerError, CancelResult, View};
 use crate::tasks::task::{Task, TaskId};
 
 /// `tasks/get`: answers from the row, and never waits.
-pub(super) async fn get(call: &Call<'_>, params: &Value, outlet: &dyn Outlet) -> Outcome {
+pub(super) async fn get(call: &StatelessCall<'_>, params: &Value, outlet: &dyn MessageSink) -> Outcome {
     require_tasks(call, "tasks/get")?;
     let id = from_wire::task_id(params)?;
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| not_found(call, &id))?;
-    let detailed = detailed(call, &view, outlet).await.map_err(|unread| unread.told(call.bridge))?;
+    let detailed =
+        detailed(call, &view, outlet).await.map_err(|unread| unread.to_jsonrpc_error(call.bridge))?;
     Ok(to_wire::complete(detailed))
 }
 
 /// `tasks/update`: each answer has taken effect when this acknowledges it.
-pub(super) async fn update(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn update(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     require_tasks(call, "tasks/update")?;
     let id = from_wire::task_id(params)?;
     let responses = from_wire::input_responses(params)?;
@@ -39,7 +40,11 @@ pub(super) async fn update(call: &Call<'_>, params: &Value) -> Outcome {
 ///
 /// # Errors
 /// If an answer is invalid (valid ones are stored), if the caller may not answer, or if the store fails.
-pub(super) async fn give(call: &Call<'_>, task: &Task, responses: &Map<String, Value>) -> Result<(), Error> {
+pub(super) async fn give(
+    call: &StatelessCall<'_>,
+    task: &Task,
+    responses: &Map<String, Value>,
+) -> Result<(), Error> {
     let mut unfit = Vec::new();
     for (key, response) in responses {
         match questions::answer(call, task, key, response).await {
@@ -56,19 +61,19 @@ pub(super) async fn give(call: &Call<'_>, task: &Task, responses: &Map<String, V
 }
 
 /// `tasks/cancel`: the cancellation is stored when this acknowledges it. The task ends when its job does.
-pub(super) async fn cancel(call: &Call<'_>, params: &Value) -> Outcome {
+pub(super) async fn cancel(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     require_tasks(call, "tasks/cancel")?;
     let id = from_wire::task_id(params)?;
     let cancelled = call.bridge.service.cancel(&call.actor(), &id, Cancel::Request).await;
     match cancelled.map_err(|error| call.fault(&error))? {
-        Cancelled::Done(_) | Cancelled::AlreadyEnded(_) => Ok(to_wire::complete(wire::Empty {})),
-        Cancelled::Refused(why) => Err(from_wire::invalid(why)),
-        Cancelled::NotFound => Err(not_found(call, &id)),
+        CancelResult::Done(_) | CancelResult::AlreadyEnded(_) => Ok(to_wire::complete(wire::Empty {})),
+        CancelResult::Refused(why) => Err(from_wire::invalid(why)),
+        CancelResult::NotFound => Err(not_found(call, &id)),
     }
 }
 
 /// Checks that the request declared the tasks extension.
-pub(super) fn require_tasks(call: &Call<'_>, what: &str) -> Result<(), Error> {
+pub(super) fn require_tasks(call: &StatelessCall<'_>, what: &str) -> Result<(), Error> {
     if call.has_tasks() { Ok(()) } else { Err(errors::needs_tasks(what)) }
 }
 
@@ -76,12 +81,12 @@ pub(super) fn require_tasks(call: &Call<'_>, what: &str) -> Result<(), Error> {
 /// for a large result.
 ///
 /// # Errors
-/// See [`Unread`].
+/// See [`ResultReadError`].
 pub(super) async fn detailed<'a>(
-    call: &Call<'_>,
+    call: &StatelessCall<'_>,
     view: &'a View,
-    outlet: &dyn Outlet,
-) -> Result<wire::DetailedTask<'a>, Unread> {
+    outlet: &dyn MessageSink,
+) -> Result<wire::DetailedTask<'a>, ResultReadError> {
     let task = to_wire::task(call.bridge, view, call.client_for(&view.task));
     let mut detailed = wire::DetailedTask { task, input_requests: None, result: None, error: None };
     match detailed.task.status {
@@ -92,7 +97,7 @@ pub(super) async fn detailed<'a>(
         wire::TaskStatus::Completed | wire::TaskStatus::Failed => {
             let output = results::read(call.bridge, &view.task, outlet).await?;
             call.note_delivered(&view.task).await;
-            call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
+            call.bridge.audit.note(AuditEvent::Read { task: &view.task, part: Part::Result });
             match ToolResult::ended(call.bridge, view, output, None) {
                 Ok(result) => detailed.result = Some(to_wire::tool_result(result)),
                 Err(error) => detailed.error = Some(error),
@@ -107,7 +112,7 @@ pub(super) async fn detailed<'a>(
 }
 
 /// Returns the error for a task that is unknown, has expired or belongs to another caller.
-pub(super) fn not_found(call: &Call<'_>, id: &TaskId) -> Error {
+pub(super) fn not_found(call: &StatelessCall<'_>, id: &TaskId) -> Error {
     call.bridge.not_found(call.owner(), id);
     from_wire::invalid("Failed to retrieve task: Task not found")
 }

@@ -8,9 +8,9 @@ use taskbridge_sdk::{Ask, Question};
 
 use super::wire;
 use crate::mcp::Bridge;
-use crate::mcp::fallback::{self, Standing};
+use crate::mcp::fallback::{self, VisibleStatus};
 use crate::mcp::jsonrpc::Id;
-use crate::mcp::session::Abilities;
+use crate::mcp::session::ClientCapabilities;
 use crate::mcp::tool_result::ToolResult;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId, TaskState};
@@ -66,8 +66,8 @@ pub(super) fn created(task: wire::Task<'_>, refers_to: &[TaskId]) -> Value {
 }
 
 /// Returns a task as a client with these capabilities sees it.
-pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: Abilities) -> wire::Task<'a> {
-    let Standing { state, message } = fallback::standing(bridge, view, client);
+pub(super) fn task<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> wire::Task<'a> {
+    let VisibleStatus { state, message } = fallback::standing(bridge, view, client);
     let task = &view.task;
     wire::Task {
         task_id: task.id.as_str(),

@@ -6,27 +6,27 @@ use serde_json::Value;
 use taskbridge_sdk::{Output, Timestamp};
 
 use super::lifecycle::FRESH;
-use super::rounds::{self, Begun, Gathered, Next, Target};
-use super::wait::{Patience, wait};
-use super::{Call, errors, from_wire, logging, questions, tasks, to_wire, wire};
-use crate::catalog::{Consent, OnAbandon, Refused, Request, TaskSupport, Tool};
-use crate::mcp::companions::{self, Companion, Order, Said, WaitOrder};
+use super::rounds::{self, AskingTask, CallInput, CallTarget, Next};
+use super::wait::{WaitOptions, wait};
+use super::{StatelessCall, errors, from_wire, logging, questions, tasks, to_wire, wire};
+use crate::catalog::{Consent, OnAbandon, PrepareError, Request, TaskSupport, Tool};
+use crate::mcp::authorization;
+use crate::mcp::companions::{self, Companion, CompanionCall, CompanionResult, WaitCall};
 use crate::mcp::fallback;
 use crate::mcp::generation;
-use crate::mcp::heard::Heard;
 use crate::mcp::jsonrpc::{Error, Outcome, SharedText};
-use crate::mcp::outlet::Outlet;
-use crate::mcp::permit;
-use crate::mcp::results::{self, Unread};
+use crate::mcp::log_cursor::LogCursor;
+use crate::mcp::message_sink::MessageSink;
+use crate::mcp::results::{self, ResultReadError};
 use crate::mcp::spans;
 use crate::mcp::tool_list::{self, Entry};
 use crate::mcp::tool_result::ToolResult;
-use crate::tasks::audit::{Audit as _, Event as Told, Part};
-use crate::tasks::service::{CallError, Called, View, Waiting};
+use crate::tasks::audit::{Audit as _, AuditEvent, Part};
+use crate::tasks::service::{CallError, CallGuard, CallResult, View};
 use crate::tasks::task::{Origin, Task, TaskId};
 
 /// `tools/list`: the companion tools, then the catalog by name.
-pub(super) fn list(call: &Call<'_>, params: &Value) -> Outcome<SharedText> {
+pub(super) fn list(call: &StatelessCall<'_>, params: &Value) -> Outcome<SharedText> {
     let (at, shown) = (from_wire::cursor(params)?, (generation::MODERN, call.offers_companions()));
     let page = tool_list::page(call.bridge, &call.asker.principal, shown, at, |entries| {
         let tools = entries.iter().map(|entry| match entry {
@@ -52,7 +52,7 @@ fn listed(tool: &Tool) -> Value {
     })
 }
 
-fn listed_companion(call: &Call<'_>, companion: Companion) -> Value {
+fn listed_companion(call: &StatelessCall<'_>, companion: Companion) -> Value {
     let definition = companion.definition(&call.bridge.settings());
     to_wire::value(&wire::Tool {
         name: definition.name,
@@ -66,17 +66,17 @@ fn listed_companion(call: &Call<'_>, companion: Companion) -> Value {
 
 /// `tools/call`: answers with a task if the client supports tasks, the tool allows them and the job takes
 /// longer than `quick_wait`. Otherwise it answers as a plain call does.
-pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) -> Outcome {
+pub(super) async fn call(call: &StatelessCall<'_>, params: Value, outlet: &dyn MessageSink) -> Outcome {
     let wanted = from_wire::call(params)?;
     if let Some(companion) = Companion::named(&wanted.name).filter(|companion| call.is_offered(*companion)) {
         return run_companion(call, companion, wanted, outlet).await;
     }
     let catalog = call.bridge.catalog();
-    let tool = permit::called(call.bridge, &call.asker.principal, &catalog, &wanted.name)?;
+    let tool = authorization::called(call.bridge, &call.asker.principal, &catalog, &wanted.name)?;
     if tool.task_support == TaskSupport::Required && !call.has_tasks() {
         return Err(errors::needs_tasks(&tool.name));
     }
-    let target = Target {
+    let target = CallTarget {
         name: &tool.name,
         fingerprint: tool.fingerprint(&wanted.arguments, wanted.idempotency_key.as_deref()).await,
         inquiries: tool.inquiries(),
@@ -98,8 +98,10 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
     let progress_token = wanted.progress_token.clone();
     let called = match make(call, tool, wanted, gathered, as_task).await {
         Ok(called) => called,
-        Err(Unmade::ForTheModel(message)) => return Ok(to_wire::tool_result(ToolResult::error(message))),
-        Err(Unmade::Error(error)) => return Err(error),
+        Err(TaskCreateError::ForTheModel(message)) => {
+            return Ok(to_wire::tool_result(ToolResult::error(message)));
+        }
+        Err(TaskCreateError::Error(error)) => return Err(error),
     };
     match as_task {
         true => answer_with_task(call, called, outlet).await,
@@ -108,7 +110,7 @@ pub(super) async fn call(call: &Call<'_>, params: Value, outlet: &dyn Outlet) ->
 }
 
 /// Reason why a call created no task.
-enum Unmade {
+enum TaskCreateError {
     /// The model can correct the call.
     ForTheModel(String),
     /// Any other error.
@@ -117,13 +119,13 @@ enum Unmade {
 
 /// Creates the task of a call.
 async fn make(
-    call: &Call<'_>,
+    call: &StatelessCall<'_>,
     tool: &Arc<Tool>,
     wanted: from_wire::Call,
-    gathered: Gathered,
+    gathered: CallInput,
     as_task: bool,
-) -> Result<Called, Unmade> {
-    let Gathered { arguments, consented, nonce } = gathered;
+) -> Result<CallResult, TaskCreateError> {
+    let CallInput { arguments, consented, nonce } = gathered;
     let by_state = nonce.is_some() && wanted.idempotency_key.is_none();
     let prepared = tool
         .prepare(Request {
@@ -137,37 +139,37 @@ async fn make(
             consent: match consented {
                 true => Consent::Given,
                 // Nothing was asked yet. Those who may give consent are asked once the task exists.
-                false if !permit::may_consent(&call.asker.principal, tool) => Consent::Ask,
+                false if !authorization::may_consent(&call.asker.principal, tool) => Consent::Ask,
                 false => Consent::Impossible,
             },
         })
         .await;
     let prepared = prepared.map_err(|refused| match refused {
-        refused @ (Refused::Arguments(_) | Refused::CannotAsk(_) | Refused::Caller(_)) => {
-            Unmade::ForTheModel(refused.to_string())
+        refused @ (PrepareError::Arguments(_) | PrepareError::CannotAsk(_) | PrepareError::Caller(_)) => {
+            TaskCreateError::ForTheModel(refused.to_string())
         }
     })?;
     match call.bridge.service.call(prepared).await {
         Ok(called) => Ok(called),
         Err(CallError::Over(over)) => {
             call.bridge.audit.exceeded(over.setting());
-            Err(Unmade::ForTheModel(over.to_string()))
+            Err(TaskCreateError::ForTheModel(over.to_string()))
         }
         Err(wrong @ (CallError::Reference { .. } | CallError::Unconnected { .. })) => {
-            Err(Unmade::ForTheModel(wrong.to_string()))
+            Err(TaskCreateError::ForTheModel(wrong.to_string()))
         }
-        Err(CallError::KeyReused { .. }) if by_state => Err(Unmade::Error(from_wire::invalid(
+        Err(CallError::KeyReused { .. }) if by_state => Err(TaskCreateError::Error(from_wire::invalid(
             "this `requestState` made a task with other answers before: send the request again without it",
         ))),
         Err(reused @ CallError::KeyReused { .. }) => {
-            Err(Unmade::Error(from_wire::invalid(reused.to_string())))
+            Err(TaskCreateError::Error(from_wire::invalid(reused.to_string())))
         }
-        Err(CallError::Store(error)) => Err(Unmade::Error(call.fault(&error))),
+        Err(CallError::Store(error)) => Err(TaskCreateError::Error(call.fault(&error))),
     }
 }
 
 /// Answers with the task, or with the result if the job ends within `quick_wait`.
-async fn answer_with_task(call: &Call<'_>, called: Called, outlet: &dyn Outlet) -> Outcome {
+async fn answer_with_task(call: &StatelessCall<'_>, called: CallResult, outlet: &dyn MessageSink) -> Outcome {
     let service = &call.bridge.service;
     let hears_since = hears_since(call, &called);
     let task = called.into_task();
@@ -184,34 +186,34 @@ async fn answer_with_task(call: &Call<'_>, called: Called, outlet: &dyn Outlet) 
         return Ok(to_wire::created(task, &view.task.refers_to));
     }
     // The client never learns that there was a task, so only this request sends its log messages.
-    logging::tell(call, Heard::by_request(hears_since).catch_up(&view.task), outlet).await;
+    logging::send_log_messages(call, LogCursor::by_request(hears_since).catch_up(&view.task), outlet).await;
     match results::read(call.bridge, &view.task, outlet).await {
         Ok(output) => finished(call, &view, output, None),
         // The client fetches the result once there is memory for it.
-        Err(Unread::NoRoom(_)) => {
+        Err(ResultReadError::NoRoom(_)) => {
             let task = to_wire::task(call.bridge, &view, call.client_for(&view.task));
             Ok(to_wire::created(task, &view.task.refers_to))
         }
-        Err(unread) => Err(unread.told(call.bridge)),
+        Err(unread) => Err(unread.to_jsonrpc_error(call.bridge)),
     }
 }
 
 /// Answers within the time budget of a plain call: with the result, with the job's questions, or with a
 /// handle.
 async fn answer_plainly(
-    call: &Call<'_>,
+    call: &StatelessCall<'_>,
     tool: &Arc<Tool>,
-    target: &Target<'_>,
-    called: Called,
+    target: &CallTarget<'_>,
+    called: CallResult,
     progress_token: Option<Value>,
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) -> Outcome {
     let hears_since = hears_since(call, &called);
     let preface = match &called {
-        Called::Attached(task) => Some(fallback::attached(task)),
-        Called::Created(_) | Called::Existing(_) => None,
+        CallResult::Attached(task) => Some(fallback::attached(task)),
+        CallResult::Created(_) | CallResult::Existing(_) => None,
     };
-    let existing = matches!(called, Called::Existing(_));
+    let existing = matches!(called, CallResult::Existing(_));
     let task = called.into_task();
     let waiting = if existing {
         // A caller with the key can find the task again. The call that created it may still wait, and neither
@@ -222,30 +224,30 @@ async fn answer_plainly(
         Some(call.bridge.service.waiting(&task, tool.on_abandon == OnAbandon::Cancel))
     };
     let until = call.bridge.clock.now() + call.bridge.settings().call_budget;
-    let patience = Patience { until, progress_token, hears_since };
+    let patience = WaitOptions { until, progress_token, hears_since };
     let wait = PlainWait { id: task.id, patience, preface };
     wait.run(call, target, waiting, outlet).await
 }
 
 /// Returns the time from which a call is sent its task's log messages. A new task may have logged something
 /// already.
-fn hears_since(call: &Call<'_>, called: &Called) -> Timestamp {
+fn hears_since(call: &StatelessCall<'_>, called: &CallResult) -> Timestamp {
     match called {
-        Called::Created(_) => Timestamp::from_millis(0),
-        Called::Attached(_) | Called::Existing(_) => call.bridge.clock.now(),
+        CallResult::Created(_) => Timestamp::from_millis(0),
+        CallResult::Attached(_) | CallResult::Existing(_) => call.bridge.clock.now(),
     }
 }
 
 /// Continues a call whose job asked something: stores the answers, and waits again.
 async fn go_on(
-    call: &Call<'_>,
+    call: &StatelessCall<'_>,
     tool: &Arc<Tool>,
-    target: &Target<'_>,
-    begun: Begun,
+    target: &CallTarget<'_>,
+    begun: AskingTask,
     wanted: from_wire::Call,
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) -> Outcome {
-    let Begun { task: id, heard: hears_since } = begun;
+    let AskingTask { task: id, heard: hears_since } = begun;
     let view = call.bridge.service.get(&call.actor(), &id).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| tasks::not_found(call, &id))?;
     tasks::give(call, &view.task, &wanted.retry.responses.unwrap_or_default()).await?;
@@ -253,7 +255,7 @@ async fn go_on(
     let waits = view.task.undelivered.is_some();
     let waiting = waits.then(|| call.bridge.service.waiting(&view.task, cancels));
     let until = call.bridge.clock.now() + call.bridge.settings().call_budget;
-    let patience = Patience { until, progress_token: wanted.progress_token, hears_since };
+    let patience = WaitOptions { until, progress_token: wanted.progress_token, hears_since };
     let wait = PlainWait { id, patience, preface: None };
     wait.run(call, target, waiting, outlet).await
 }
@@ -261,7 +263,7 @@ async fn go_on(
 /// A request that waits for a task within the time budget of a plain call.
 struct PlainWait {
     id: TaskId,
-    patience: Patience,
+    patience: WaitOptions,
     preface: Option<String>,
 }
 
@@ -269,10 +271,10 @@ impl PlainWait {
     /// Waits, then answers with the result, with the job's questions, or with a handle.
     async fn run(
         self,
-        call: &Call<'_>,
-        target: &Target<'_>,
-        waiting: Option<Waiting>,
-        outlet: &dyn Outlet,
+        call: &StatelessCall<'_>,
+        target: &CallTarget<'_>,
+        waiting: Option<CallGuard>,
+        outlet: &dyn MessageSink,
     ) -> Outcome {
         let Self { id, patience, preface } = self;
         let (view, output) = match reach(call, &id, patience, outlet).await {
@@ -302,17 +304,17 @@ impl PlainWait {
 
 /// Waits, then reads what the answer needs.
 async fn reach(
-    call: &Call<'_>,
+    call: &StatelessCall<'_>,
     id: &TaskId,
-    patience: Patience,
-    outlet: &dyn Outlet,
+    patience: WaitOptions,
+    outlet: &dyn MessageSink,
 ) -> Result<(View, Option<Output>), Error> {
     let view = wait(call, id, patience, outlet).await.map_err(|error| call.fault(&error))?;
     let view = view.ok_or_else(|| tasks::not_found(call, id))?;
     let output = match view.task.has_ended() {
         true => {
             let output = results::read(call.bridge, &view.task, outlet).await;
-            output.map_err(|unread| unread.told(call.bridge))?
+            output.map_err(|unread| unread.to_jsonrpc_error(call.bridge))?
         }
         false => None,
     };
@@ -320,30 +322,30 @@ async fn reach(
 }
 
 /// Builds the answer of a call: the result if its task has ended, otherwise a handle.
-fn finished(call: &Call<'_>, view: &View, output: Option<Output>, preface: Option<&str>) -> Outcome {
+fn finished(call: &StatelessCall<'_>, view: &View, output: Option<Output>, preface: Option<&str>) -> Outcome {
     if !view.task.has_ended() {
         let companions = call.is_offered(Companion::Wait);
         let handle = ToolResult::handle(call.bridge, view, call.client_for(&view.task), companions, preface);
         return Ok(to_wire::tool_result(handle));
     }
-    call.bridge.audit.note(Told::Read { task: &view.task, part: Part::Result });
+    call.bridge.audit.note(AuditEvent::Read { task: &view.task, part: Part::Result });
     ToolResult::ended(call.bridge, view, output, preface).map(to_wire::tool_result)
 }
 
 async fn run_companion(
-    call: &Call<'_>,
+    call: &StatelessCall<'_>,
     companion: Companion,
     wanted: from_wire::Call,
-    outlet: &dyn Outlet,
+    outlet: &dyn MessageSink,
 ) -> Outcome {
     let arguments = Value::Object(wanted.arguments);
-    let said = match Order::read(companion, &arguments) {
-        Err(problem) => Said::refusal(problem),
-        Ok(Order::Errand(errand)) => {
+    let said = match CompanionCall::read(companion, &arguments) {
+        Err(problem) => CompanionResult::refusal(problem),
+        Ok(CompanionCall::Errand(errand)) => {
             let done = companions::run(call.bridge, &call.asker.principal, call.client(), errand).await;
             done.map_err(|error| call.fault(&error))?
         }
-        Ok(Order::Wait(WaitOrder { id, patience })) => {
+        Ok(CompanionCall::Wait(WaitCall { id, patience })) => {
             let found = call.bridge.service.get(&call.actor(), &id).await;
             if let Some(view) = found.map_err(|error| call.fault(&error))? {
                 let budget = call.bridge.settings().call_budget;
@@ -351,12 +353,12 @@ async fn run_companion(
                 let until = now + patience.map_or(budget, |patience| patience.min(budget));
                 let mut hears_since = now;
                 let fingerprint = format!("{} {id}", companion.name());
-                let target = Target { name: companion.name(), fingerprint, inquiries: &[] };
+                let target = CallTarget { name: companion.name(), fingerprint, inquiries: &[] };
                 if let Some(begun) = rounds::resumed(call, &target, &wanted.retry)? {
                     hears_since = begun.heard;
                     tasks::give(call, &view.task, &wanted.retry.responses.unwrap_or_default()).await?;
                 }
-                let patience = Patience { until, progress_token: wanted.progress_token, hears_since };
+                let patience = WaitOptions { until, progress_token: wanted.progress_token, hears_since };
                 let wait = PlainWait { id, patience, preface: None };
                 return wait.run(call, &target, None, outlet).await;
             }

@@ -8,10 +8,10 @@ use serde_json::Value;
 use taskbridge_sdk::Timestamp;
 use tokio::time::Instant;
 
-use super::{Call, logging, questions, to_wire, wire};
-use crate::mcp::heard::Heard;
-use crate::mcp::outlet::Outlet;
-use crate::mcp::progress::{Beat, Heart, Reports};
+use super::{StatelessCall, logging, questions, to_wire, wire};
+use crate::mcp::log_cursor::LogCursor;
+use crate::mcp::message_sink::MessageSink;
+use crate::mcp::progress::{ProgressReport, ProgressReporter, Reports};
 use crate::tasks::service::View;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
@@ -21,7 +21,7 @@ use crate::tasks::task::{Task, TaskId};
 const GRACE: Duration = Duration::from_millis(500);
 
 /// How long a request waits, and what it sends meanwhile.
-pub(super) struct Patience {
+pub(super) struct WaitOptions {
     /// Deadline.
     pub(super) until: Timestamp,
     /// Progress token, if progress is reported.
@@ -36,10 +36,10 @@ pub(super) struct Patience {
 /// # Errors
 /// If the store fails.
 pub(super) async fn wait(
-    call: &Call<'_>,
+    call: &StatelessCall<'_>,
     id: &TaskId,
-    patience: Patience,
-    outlet: &dyn Outlet,
+    patience: WaitOptions,
+    outlet: &dyn MessageSink,
 ) -> Result<Option<View>, StoreError> {
     let bridge = call.bridge;
     let began = bridge.clock.now();
@@ -47,10 +47,10 @@ pub(super) async fn wait(
     let mut stopping = pin!(bridge.service.stopping());
     let mut stops = false;
     let settles = |task: &Task| task.has_ended() || questions::asks(call, task);
-    let mut heard = call.asker.log_level.map(|_| Heard::by_request(patience.hears_since));
+    let mut heard = call.asker.log_level.map(|_| LogCursor::by_request(patience.hears_since));
     let mut heart = patience.progress_token.map(|token| {
         let reports = Reports { token, began, resumed: false };
-        Heart::new(reports, bridge.settings().progress_every)
+        ProgressReporter::new(reports, bridge.settings().progress_every)
     });
     loop {
         let wake = heart.as_ref().map_or(until, |heart| heart.look_at().min(until));
@@ -72,10 +72,10 @@ pub(super) async fn wait(
         };
         let Some(view) = view else { return Ok(None) };
         if let Some(heard) = &mut heard {
-            logging::tell(call, heard.catch_up(&view.task), outlet).await;
+            logging::send_log_messages(call, heard.catch_up(&view.task), outlet).await;
         }
         let over = settles(&view.task) || Instant::now() >= until;
-        let due = |heart: &&mut Heart| match over {
+        let due = |heart: &&mut ProgressReporter| match over {
             // The job's last progress is sent before the answer. A heartbeat is not.
             true => heart.has_news(&view.task),
             false => heart.is_due(&view.task),
@@ -89,8 +89,8 @@ pub(super) async fn wait(
     }
 }
 
-fn report(heart: &mut Heart, view: &View, now: Timestamp) -> Value {
-    let Beat { progress, total, message } = heart.beat(view, now);
+fn report(heart: &mut ProgressReporter, view: &View, now: Timestamp) -> Value {
+    let ProgressReport { progress, total, message } = heart.beat(view, now);
     let params = wire::Progress { progress_token: &heart.token, progress, total, message };
     to_wire::notification("notifications/progress", params)
 }

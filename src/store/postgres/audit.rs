@@ -1,21 +1,21 @@
-//! [`Lines`] over PostgreSQL: the audit log as a table. The number of a line is its key. So if two replicas
-//! add lines at the same time, one of them detects the conflict.
+//! [`AuditLineStore`] over PostgreSQL: the audit log as a table. The number of a line is its key. So if two
+//! replicas add lines at the same time, one of them detects the conflict.
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
 use super::PostgresStore;
-use super::desk::{Db, Door, Write};
-use super::fault::Fault;
+use super::executor::{Db, OperationPriority, WriteTransaction};
+use super::fault::PostgresError;
 use super::tasks::number;
-use crate::tasks::audit::Lines;
+use crate::tasks::audit::AuditLineStore;
 use crate::tasks::store::Result;
 
 /// The name of the table's key constraint.
 const KEY: &str = "audit_n";
 
 #[async_trait]
-impl Lines for PostgresStore {
+impl AuditLineStore for PostgresStore {
     async fn last_line(&self) -> Result<Option<(u64, String)>> {
         let sql = "SELECT n, line FROM audit ORDER BY n DESC LIMIT 1";
         Ok(self.lines(sql, &[]).await?.pop())
@@ -23,7 +23,7 @@ impl Lines for PostgresStore {
 
     async fn add_lines(&self, first: u64, lines: Vec<String>) -> Result<bool> {
         let first = i64::try_from(first).unwrap_or(i64::MAX);
-        self.desk.write(Door::Loops, None, Add { first, lines }).await
+        self.desk.write(OperationPriority::Loops, None, Add { first, lines }).await
     }
 
     async fn lines_after(&self, n: u64, limit: usize) -> Result<Vec<(u64, String)>> {
@@ -33,18 +33,21 @@ impl Lines for PostgresStore {
 
     async fn forget_lines(&self, before: Timestamp, limit: usize) -> Result<usize> {
         let forget = Forget { before: before.as_millis(), limit: number(limit) };
-        self.desk.write(Door::Loops, None, forget).await
+        self.desk.write(OperationPriority::Loops, None, forget).await
     }
 }
 
 impl PostgresStore {
-    async fn lines(&self, sql: &str, params: &[super::desk::Param<'_>]) -> Result<Vec<(u64, String)>> {
-        let rows = self.desk.read(Door::Loops, sql, params).await?;
-        let line = |row: &tokio_postgres::Row| -> Result<(u64, String), Fault> {
+    async fn lines(&self, sql: &str, params: &[super::executor::Param<'_>]) -> Result<Vec<(u64, String)>> {
+        let rows = self.desk.read(OperationPriority::Loops, sql, params).await?;
+        let line = |row: &tokio_postgres::Row| -> Result<(u64, String), PostgresError> {
             let n: i64 = row.try_get(0)?;
             Ok((u64::try_from(n).unwrap_or(0), row.try_get(1)?))
         };
-        rows.iter().map(line).collect::<Result<_, Fault>>().map_err(|fault| fault.at(&self.desk.place))
+        rows.iter()
+            .map(line)
+            .collect::<Result<_, PostgresError>>()
+            .map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 }
 
@@ -54,10 +57,10 @@ struct Add {
 }
 
 #[async_trait]
-impl Write for Add {
+impl WriteTransaction for Add {
     type Done = bool;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<bool, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<bool, PostgresError> {
         let sql = "INSERT INTO audit (n, at, line)
                    SELECT $2::bigint + i - 1, moment($1), line FROM unnest($3::text[]) WITH ORDINALITY AS added (line, i)";
         match db.execute(sql, &[&db.now, &self.first, &self.lines]).await {
@@ -74,10 +77,10 @@ struct Forget {
 }
 
 #[async_trait]
-impl Write for Forget {
+impl WriteTransaction for Forget {
     type Done = usize;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
         // Without a gap, regardless of the clock: the remaining chain begins with the first line that is
         // kept.
         let sql = "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT $2)

@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 use tokio_postgres::Row;
 
-use super::desk::{Db, Desk, Door, Param, Write};
-use super::fault::Fault;
+use super::executor::{Db, OperationPriority, Param, PostgresExecutor, WriteTransaction};
+use super::fault::PostgresError;
 use super::queue::columns_of;
 use super::tasks::number;
 use super::{column, row};
-use crate::store::fair::{self, Candidate, Order, Visited};
+use crate::store::fair::{self, Candidate, ClaimOrder, Visited};
 use crate::store::{UNREADABLE_AGAIN, log_unreadable};
-use crate::tasks::store::{ClaimRequest, Claimed, Result, Served};
+use crate::tasks::store::{ClaimRequest, Claimed, Result, ServedBackend};
 use crate::tasks::task::{Owner, Task, TaskId};
 
 /// Rows of a connected backend ($2, with the identity $3) that can be claimed now ($1).
@@ -80,19 +80,19 @@ pub(super) struct Claim {
 }
 
 #[async_trait]
-impl Write for Claim {
+impl WriteTransaction for Claim {
     type Done = Claimed;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<Claimed, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<Claimed, PostgresError> {
         let ClaimRequest { served, limit, cursor } = &self.request;
         let (backend, identity) =
             (column::text(&served.backend), served.identity.as_deref().map(column::text));
         let params: [Param<'_>; 4] = [&db.now, &backend, &identity, &number(fair::WINDOW)];
         let first = db.all(FIRST, &params).await?;
-        let first = first.iter().map(candidate).collect::<Result<Vec<_>, Fault>>()?;
+        let first = first.iter().map(candidate).collect::<Result<Vec<_>, PostgresError>>()?;
         let visited = if first.len() < fair::WINDOW { None } else { self.visit(db).await? };
         let at = cursor.as_ref().map(|cursor| column::key(cursor.as_str()));
-        let order = Order::of(first, visited, at.as_deref());
+        let order = ClaimOrder::of(first, visited, at.as_deref());
         let ids: Vec<&str> = order.rows.iter().map(|row| row.key.as_str()).collect();
         if ids.is_empty() {
             return Ok(Claimed { tasks: Vec::new(), cursor: cursor.clone() });
@@ -111,7 +111,7 @@ impl Write for Claim {
         for row in taken.values() {
             match row::task(row) {
                 Ok(task) => tasks.push(task),
-                Err(Fault::Unreadable(why)) => {
+                Err(PostgresError::Unreadable(why)) => {
                     log_unreadable(&why);
                     unreadable.push(row.try_get::<_, i64>(2)?);
                 }
@@ -131,7 +131,7 @@ impl Write for Claim {
 
 impl Claim {
     /// Visits owners after the cursor, then from the first one, until enough of them have due rows.
-    async fn visit(&self, db: &Db) -> Result<Option<Visited<String>>, Fault> {
+    async fn visit(&self, db: &Db) -> Result<Option<Visited<String>>, PostgresError> {
         let ClaimRequest { served, limit, cursor } = &self.request;
         let (backend, identity) =
             (column::text(&served.backend), served.identity.as_deref().map(column::text));
@@ -151,18 +151,18 @@ impl Claim {
         let each = number(fair::rows_each(*limit, owners.len()));
         let params: [Param<'_>; 5] = [&db.now, &backend, &identity, &owners, &each];
         let rows = db.all(OF_OWNERS, &params).await?;
-        let rows = rows.iter().map(candidate).collect::<Result<_, Fault>>()?;
+        let rows = rows.iter().map(candidate).collect::<Result<_, PostgresError>>()?;
         Ok(last.map(|last| Visited { last, rows }))
     }
 }
 
-fn candidate(row: &Row) -> Result<Candidate<String>, Fault> {
+fn candidate(row: &Row) -> Result<Candidate<String>, PostgresError> {
     Ok(Candidate { key: row.try_get(0)?, owner: row.try_get(1)? })
 }
 
 pub(super) async fn list_due(
-    desk: &Desk,
-    served: &Served,
+    desk: &PostgresExecutor,
+    served: &ServedBackend,
     after: Option<&(Timestamp, TaskId)>,
     limit: usize,
 ) -> Result<Vec<Task>> {
@@ -175,8 +175,8 @@ pub(super) async fn list_due(
     let (due, id) = after.map_or((i64::MIN, ""), |(due, id)| (due.as_millis(), id.as_str()));
     let (id, limit) = (column::text(id), number(limit));
     let params: [Param<'_>; 6] = [&desk.now(), &backend, &identity, &due, &id, &limit];
-    let rows = desk.read(Door::Loops, sql, &params).await?;
-    row::tasks(&rows).map_err(|fault| fault.at(&desk.place))
+    let rows = desk.read(OperationPriority::Loops, sql, &params).await?;
+    row::tasks(&rows).map_err(|fault| fault.into_store_error(&desk.place))
 }
 
 /// For each backend: the due time of its first unleased row or, if earlier, the first lease expiry among
@@ -195,12 +195,15 @@ const NEXT_DUE: &str = "
         ORDER BY due_at LIMIT 1) AS free ON true
     ORDER BY served.place";
 
-pub(super) async fn next_due(desk: &Desk, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+pub(super) async fn next_due(
+    desk: &PostgresExecutor,
+    served: &[ServedBackend],
+) -> Result<Vec<Option<Timestamp>>> {
     let (backends, identities) = columns_of(served);
-    let rows = desk.read(Door::Loops, NEXT_DUE, &[&backends, &identities]).await?;
+    let rows = desk.read(OperationPriority::Loops, NEXT_DUE, &[&backends, &identities]).await?;
     let due = |row: &Row| Ok(row.try_get::<_, Option<i64>>(0)?.map(Timestamp::from_millis));
-    let due: Result<Vec<_>, Fault> = rows.iter().map(due).collect();
-    due.map_err(|fault| fault.at(&desk.place))
+    let due: Result<Vec<_>, PostgresError> = rows.iter().map(due).collect();
+    due.map_err(|fault| fault.into_store_error(&desk.place))
 }
 
 /// Assigns this identity to rows without one. A row with pending work has a due time, so only those rows
@@ -211,10 +214,10 @@ pub(super) struct Adopt {
 }
 
 #[async_trait]
-impl Write for Adopt {
+impl WriteTransaction for Adopt {
     type Done = Vec<(String, u64)>;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<(String, u64)>, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<(String, u64)>, PostgresError> {
         let (backend, identity) = (column::text(&self.backend), column::text(&self.identity));
         let sql = "UPDATE tasks SET identity = $2 WHERE of_backend = $1 AND due_at IS NOT NULL AND identity IS NULL";
         db.execute(sql, &[&backend, &identity]).await?;

@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::place::{CONNECT_WITHIN, Place};
+use super::connection_config::{CONNECT_WITHIN, ConnectionConfig};
 use crate::tasks::store::{Result, StoreError};
 
 /// Timeout to obtain a connection from the pool.
@@ -30,7 +30,7 @@ pub(super) struct Connector {
 impl Connector {
     /// # Errors
     /// If the trusted certificates cannot be read.
-    pub(super) fn to(place: &Place) -> Result<Self> {
+    pub(super) fn to(place: &ConnectionConfig) -> Result<Self> {
         let tls = tls(place).map_err(|why| StoreError::Unavailable(format!("{place}: {why}")))?;
         Ok(Self { config: place.connection(), tls: MakeRustlsConnect::new(tls) })
     }
@@ -52,7 +52,7 @@ impl Connector {
     }
 }
 
-fn tls(place: &Place) -> Result<ClientConfig, String> {
+fn tls(place: &ConnectionConfig) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

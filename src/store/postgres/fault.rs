@@ -8,12 +8,12 @@ use deadpool_postgres::PoolError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-use super::place::STATEMENT_WITHIN;
+use super::connection_config::STATEMENT_WITHIN;
 use crate::tasks::store::StoreError;
 
 /// A failure of one operation, without the name of the database.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum PostgresError {
     /// The database or the connection to it failed.
     Sql(Error),
     /// No connection could be opened, so that nothing was sent.
@@ -30,40 +30,45 @@ pub(super) enum Fault {
     Unreadable(String),
 }
 
-impl From<Error> for Fault {
+impl From<Error> for PostgresError {
     fn from(error: Error) -> Self {
-        Fault::Sql(error)
+        PostgresError::Sql(error)
     }
 }
 
-impl From<PoolError> for Fault {
+impl From<PoolError> for PostgresError {
     fn from(error: PoolError) -> Self {
         use deadpool_postgres::TimeoutType;
         match error {
-            PoolError::Backend(error) => Fault::Connect(error),
-            PoolError::Timeout(TimeoutType::Wait) => Fault::Busy,
-            PoolError::Timeout(_) => Fault::Unmade,
-            other => Fault::Row(other.to_string()),
+            PoolError::Backend(error) => PostgresError::Connect(error),
+            PoolError::Timeout(TimeoutType::Wait) => PostgresError::Busy,
+            PoolError::Timeout(_) => PostgresError::Unmade,
+            other => PostgresError::Row(other.to_string()),
         }
     }
 }
 
-impl Fault {
+impl PostgresError {
     /// Returns true if the database rolled back the transaction because of others: it can be retried
     /// immediately.
     pub(super) fn is_clash(&self) -> bool {
         let clashes = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
-        matches!(self, Fault::Sql(error) if error.code().is_some_and(|code| clashes.contains(code)))
+        matches!(self, PostgresError::Sql(error) if error.code().is_some_and(|code| clashes.contains(code)))
     }
 
     /// Returns true if the connection is unusable, and the progress of its work is unknown.
     pub(super) fn is_lost(&self) -> bool {
         match self {
-            Fault::Silent => true,
-            Fault::Unmade | Fault::Busy | Fault::Row(_) | Fault::Unreadable(_) => false,
+            PostgresError::Silent => true,
+            PostgresError::Unmade
+            | PostgresError::Busy
+            | PostgresError::Row(_)
+            | PostgresError::Unreadable(_) => false,
             // Closed before use: an administrator terminates connections one by one.
-            Fault::Connect(error) => error.code() == Some(&SqlState::ADMIN_SHUTDOWN) || error.is_closed(),
-            Fault::Sql(error) => match error.code() {
+            PostgresError::Connect(error) => {
+                error.code() == Some(&SqlState::ADMIN_SHUTDOWN) || error.is_closed()
+            }
+            PostgresError::Sql(error) => match error.code() {
                 Some(code) => is_going(code),
                 None => error.is_closed() || is_io(error),
             },
@@ -74,9 +79,11 @@ impl Fault {
     /// to this operation.
     pub(super) fn stops_writes(&self) -> Option<&'static str> {
         match self {
-            Fault::Silent | Fault::Unmade | Fault::Connect(_) => Some("the database cannot be reached"),
-            Fault::Busy | Fault::Row(_) | Fault::Unreadable(_) => None,
-            Fault::Sql(error) => match error.code() {
+            PostgresError::Silent | PostgresError::Unmade | PostgresError::Connect(_) => {
+                Some("the database cannot be reached")
+            }
+            PostgresError::Busy | PostgresError::Row(_) | PostgresError::Unreadable(_) => None,
+            PostgresError::Sql(error) => match error.code() {
                 Some(code) if *code == SqlState::DISK_FULL => Some("the disk is full"),
                 Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
                     Some("the database only takes reads")
@@ -89,32 +96,32 @@ impl Fault {
 
     /// Returns true if the row to be added already exists.
     pub(super) fn is_there_already(&self, constraint: &str) -> bool {
-        let Fault::Sql(error) = self else { return false };
+        let PostgresError::Sql(error) = self else { return false };
         error.as_db_error().is_some_and(|error| {
             *error.code() == SqlState::UNIQUE_VIOLATION && error.constraint() == Some(constraint)
         })
     }
 
     /// Converts the failure into an error with the database's name and the fix.
-    pub(super) fn at(self, place: &impl Display) -> StoreError {
+    pub(super) fn into_store_error(self, place: &impl Display) -> StoreError {
         let error = match self {
-            Fault::Row(what) => return StoreError::Broken(format!("{place}: {what}")),
-            Fault::Unreadable(what) => return StoreError::Unreadable(format!("{place}: {what}")),
-            Fault::Busy => {
+            PostgresError::Row(what) => return StoreError::Broken(format!("{place}: {what}")),
+            PostgresError::Unreadable(what) => return StoreError::Unreadable(format!("{place}: {what}")),
+            PostgresError::Busy => {
                 return StoreError::Unavailable(format!(
                     "all connections to {place} are in use: raise `max_connections` in [store], or see what keeps the \
                      database busy"
                 ));
             }
-            Fault::Silent => {
+            PostgresError::Silent => {
                 return StoreError::Unavailable(format!("{place} did not answer in time; it is tried again"));
             }
-            Fault::Unmade => {
+            PostgresError::Unmade => {
                 return StoreError::Unavailable(format!(
                     "{place} cannot be reached: no connection was made in time"
                 ));
             }
-            Fault::Connect(error) | Fault::Sql(error) => error,
+            PostgresError::Connect(error) | PostgresError::Sql(error) => error,
         };
         let Some(from) = error.as_db_error() else {
             let said = chain(&error);

@@ -8,38 +8,47 @@ use async_trait::async_trait;
 use taskbridge_sdk::{GroupKey, JobHandle, Timestamp};
 use tokio_postgres::Row;
 
-use super::desk::{Db, Door, Param, Write};
-use super::fault::Fault;
+use super::executor::{Db, OperationPriority, Param, WriteTransaction};
+use super::fault::PostgresError;
 use super::queue::columns_of;
 use super::tasks::millis;
 use super::{PostgresStore, column};
-use crate::tasks::store::{Group, Groups, Holder, OpenJob, Result, Served};
+use crate::tasks::store::{Group, Groups, Holder, OpenJob, Result, ServedBackend};
 use crate::tasks::task::TaskId;
 
 #[async_trait]
 impl Groups for PostgresStore {
-    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
-        let told = |fault: Fault| fault.at(&self.desk.place);
+    async fn acquire_groups(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        served: &[ServedBackend],
+    ) -> Result<Vec<Group>> {
+        let told = |fault: PostgresError| fault.into_store_error(&self.desk.place);
         // Most calls find no change and write nothing. A lease is renewed after a third of its duration, so
         // that an idle server writes at most three times per lease.
         let low = millis(lease * 2 / 3);
         let (backends, identities) = columns_of(served);
         let names: Vec<_> = served.iter().map(|s| column::text(&s.lease_name()).into_owned()).collect();
         let params: [Param<'_>; 6] = [&self.desk.now(), &holder.0, &low, &backends, &identities, &names];
-        let rows = self.desk.read(Door::Loops, SETTLED, &params).await?;
+        let rows = self.desk.read(OperationPriority::Loops, SETTLED, &params).await?;
         if let Some(held) = settled(&rows).map_err(told)? {
             return Ok(held);
         }
         let hold = Hold { holder: holder.0.clone(), lease: millis(lease), backends, identities, names };
-        self.desk.write(Door::Loops, None, hold).await
+        self.desk.write(OperationPriority::Loops, None, hold).await
     }
 
-    async fn leave(&self, holder: &Holder) -> Result<()> {
-        self.desk.write(Door::Loops, None, LetGo { holder: holder.0.clone(), rows: false }).await
+    async fn release_groups(&self, holder: &Holder) -> Result<()> {
+        self.desk
+            .write(OperationPriority::Loops, None, ReleaseLeases { holder: holder.0.clone(), rows: false })
+            .await
     }
 
-    async fn let_go(&self, holder: &Holder) -> Result<()> {
-        self.desk.write(Door::Loops, None, LetGo { holder: holder.0.clone(), rows: true }).await
+    async fn release_all(&self, holder: &Holder) -> Result<()> {
+        self.desk
+            .write(OperationPriority::Loops, None, ReleaseLeases { holder: holder.0.clone(), rows: true })
+            .await
     }
 
     async fn open_jobs(
@@ -54,19 +63,19 @@ impl Groups for PostgresStore {
         let (backend, key) = (column::text(&group.backend), column::text(group.key.as_str()));
         let identity = identity.map(column::text);
         let params: [Param<'_>; 4] = [&backend, &key, &opened_since.as_millis(), &identity];
-        let rows = self.desk.read(Door::Loops, sql, &params).await?;
-        let jobs: Result<Vec<_>, Fault> = rows.iter().map(open_job).collect();
-        jobs.map_err(|fault| fault.at(&self.desk.place))
+        let rows = self.desk.read(OperationPriority::Loops, sql, &params).await?;
+        let jobs: Result<Vec<_>, PostgresError> = rows.iter().map(open_job).collect();
+        jobs.map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 
     async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>> {
         let sql = "SELECT id FROM tasks WHERE backend = $1 AND grp = $2 AND log_until > moment($3)";
         let (backend, key) = (column::text(&group.backend), column::text(group.key.as_str()));
         let params: [Param<'_>; 3] = [&backend, &key, &self.desk.now()];
-        let rows = self.desk.read(Door::Loops, sql, &params).await?;
+        let rows = self.desk.read(OperationPriority::Loops, sql, &params).await?;
         let id = |row: &Row| Ok(TaskId::from_wire(column::read(row.try_get(0)?)));
-        let ids: Result<_, Fault> = rows.iter().map(id).collect();
-        ids.map_err(|fault| fault.at(&self.desk.place))
+        let ids: Result<_, PostgresError> = rows.iter().map(id).collect();
+        ids.map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 }
 
@@ -121,7 +130,7 @@ const HOLD: &str = concat!(
 );
 
 /// Returns the holder's groups, if nothing needs to be written.
-fn settled(rows: &[Row]) -> Result<Option<Vec<Group>>, Fault> {
+fn settled(rows: &[Row]) -> Result<Option<Vec<Group>>, PostgresError> {
     let mut held = Vec::new();
     for row in rows {
         if row.try_get::<_, Option<bool>>(3)?.unwrap_or(false) {
@@ -134,12 +143,12 @@ fn settled(rows: &[Row]) -> Result<Option<Vec<Group>>, Fault> {
     Ok(Some(held))
 }
 
-fn group(row: &Row) -> Result<Group, Fault> {
+fn group(row: &Row) -> Result<Group, PostgresError> {
     let key = GroupKey::new(column::read(row.try_get(1)?));
     Ok(Group { backend: column::read(row.try_get(0)?), key })
 }
 
-fn open_job(row: &Row) -> Result<OpenJob, Fault> {
+fn open_job(row: &Row) -> Result<OpenJob, PostgresError> {
     Ok(OpenJob {
         id: TaskId::from_wire(column::read(row.try_get(0)?)),
         tool: column::read(row.try_get(1)?),
@@ -158,10 +167,10 @@ struct Hold {
 }
 
 #[async_trait]
-impl Write for Hold {
+impl WriteTransaction for Hold {
     type Done = Vec<Group>;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Group>, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Group>, PostgresError> {
         let params: [Param<'_>; 6] =
             [&db.now, &self.holder, &self.lease, &self.backends, &self.identities, &self.names];
         let rows = db.all(HOLD, &params).await?;
@@ -171,7 +180,7 @@ impl Write for Hold {
     }
 }
 
-struct LetGo {
+struct ReleaseLeases {
     holder: String,
     rows: bool,
 }
@@ -179,10 +188,10 @@ struct LetGo {
 /// Notifies in the same transaction, as an exception: a process that releases its leases is about to end,
 /// and may not survive to notify later.
 #[async_trait]
-impl Write for LetGo {
+impl WriteTransaction for ReleaseLeases {
     type Done = ();
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "WITH left_alone AS (DELETE FROM groups WHERE holder = $1),
                         given_back AS (UPDATE tasks SET lease_holder = NULL, lease_until = NULL
                                        WHERE due_at IS NOT NULL AND lease_until IS NOT NULL AND lease_holder = $1

@@ -21,9 +21,9 @@ use tokio_postgres::{AsyncMessage, Client};
 
 use super::PostgresStore;
 use super::connect::Connector;
-use super::desk::{Desk, Door};
-use super::fault::Fault;
-use super::place::CONNECT_WITHIN;
+use super::connection_config::CONNECT_WITHIN;
+use super::executor::{OperationPriority, PostgresExecutor};
+use super::fault::PostgresError;
 use crate::tasks::store::{Hint, Hints};
 use crate::tasks::task::TaskId;
 
@@ -49,12 +49,12 @@ const MOST_WAITING: usize = 2_000;
 
 /// Pending hints.
 #[derive(Default)]
-pub(super) struct Mail {
+pub(super) struct HintQueue {
     waiting: Mutex<HashSet<Hint>>,
     filled: Notify,
 }
 
-impl Mail {
+impl HintQueue {
     /// Adds a hint.
     pub(super) fn put(&self, hint: Hint) {
         let mut waiting = self.waiting.lock();
@@ -137,7 +137,7 @@ impl Hints for PostgresStore {
 }
 
 /// Receives and sends hints for as long as the store exists.
-pub(super) async fn run(desk: Arc<Desk>, connector: Connector, heard: Arc<Mail>) {
+pub(super) async fn run(desk: Arc<PostgresExecutor>, connector: Connector, heard: Arc<HintQueue>) {
     let mut pause = PAUSES.0;
     let mut told = false;
     loop {
@@ -147,29 +147,34 @@ pub(super) async fn run(desk: Arc<Desk>, connector: Connector, heard: Arc<Mail>)
             (pause, told) = (PAUSES.0, false);
         }
         if !std::mem::replace(&mut told, true) {
-            let error = fault.at(&desk.place);
+            let error = fault.into_store_error(&desk.place);
             tracing::warn!(%error, "what other replicas write is noticed later for now");
         }
-        let _ = timeout(pause, guess(&desk, &heard)).await;
+        let _ = timeout(pause, hint_periodically(&desk, &heard)).await;
         pause = (pause * 2).min(PAUSES.1);
     }
 }
 
 /// Repeatedly adds a hint that others may have written, while the database can be reached.
-async fn guess(desk: &Desk, heard: &Mail) {
+async fn hint_periodically(desk: &PostgresExecutor, heard: &HintQueue) {
     loop {
         sleep(UNHEARD).await;
-        if desk.read(Door::Loops, "SELECT 1", &[]).await.is_ok() {
+        if desk.read(OperationPriority::Loops, "SELECT 1", &[]).await.is_ok() {
             heard.put(Hint::Anything);
         }
     }
 }
 
 /// Uses one connection until it breaks.
-async fn session(desk: &Desk, connector: &Connector, heard: &Mail, connected: &mut bool) -> Fault {
+async fn session(
+    desk: &PostgresExecutor,
+    connector: &Connector,
+    heard: &HintQueue,
+    connected: &mut bool,
+) -> PostgresError {
     let (client, mut connection) = match connector.config.connect(connector.tls.clone()).await {
         Ok(made) => made,
-        Err(error) => return Fault::Connect(error),
+        Err(error) => return PostgresError::Connect(error),
     };
     let own = AtomicI32::new(0);
     let listening = async {
@@ -182,8 +187,8 @@ async fn session(desk: &Desk, connector: &Connector, heard: &Mail, connected: &m
                     hints(note.payload()).into_iter().for_each(|hint| heard.put(hint));
                 }
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Fault::from(error),
-                None => return Fault::Row("the database closed the connection".to_owned()),
+                Some(Err(error)) => return PostgresError::from(error),
+                None => return PostgresError::Row("the database closed the connection".to_owned()),
             }
         }
     };
@@ -196,7 +201,7 @@ async fn session(desk: &Desk, connector: &Connector, heard: &Mail, connected: &m
         // Something may have been written before LISTEN took effect.
         heard.put(Hint::Anything);
         loop {
-            let said = tell(&client, desk).await;
+            let said = send_hints(&client, desk).await;
             if let Err(fault) = said {
                 // The lost hints are replaced by one that is sent on the next connection.
                 desk.wrote.put(Hint::Anything);
@@ -218,16 +223,16 @@ async fn session(desk: &Desk, connector: &Connector, heard: &Mail, connected: &m
 }
 
 /// Starts to listen; returns the backend process id of this connection.
-async fn listen(client: &Client, schema: &str) -> Result<i32, Fault> {
+async fn listen(client: &Client, schema: &str) -> Result<i32, PostgresError> {
     let begun = async {
         client.batch_execute(&format!("LISTEN \"{}\"", channel(schema))).await?;
         client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)
     };
-    Ok(timeout(CONNECT_WITHIN, begun).await.map_err(|_| Fault::Silent)??)
+    Ok(timeout(CONNECT_WITHIN, begun).await.map_err(|_| PostgresError::Silent)??)
 }
 
 /// Waits for hints and sends them.
-async fn tell(client: &Client, desk: &Desk) -> Result<(), Fault> {
+async fn send_hints(client: &Client, desk: &PostgresExecutor) -> Result<(), PostgresError> {
     let wrote = timeout(LIFE_SIGN, desk.wrote.take()).await;
     let said = async {
         match wrote {
@@ -238,7 +243,7 @@ async fn tell(client: &Client, desk: &Desk) -> Result<(), Fault> {
             Err(_) => client.query("SELECT 1", &[]).await,
         }
     };
-    timeout(CONNECT_WITHIN, said).await.map_err(|_| Fault::Silent)??;
+    timeout(CONNECT_WITHIN, said).await.map_err(|_| PostgresError::Silent)??;
     sleep(GAP).await;
     Ok(())
 }
@@ -278,7 +283,7 @@ mod tests {
 
     #[tokio::test]
     async fn hint_overflow_becomes_anything() {
-        let mail = Mail::default();
+        let mail = HintQueue::default();
         (0..=MOST_WAITING).for_each(|n| mail.put(task(&n.to_string(), None)));
         mail.put(task("last", None));
         let taken = mail.take().await;

@@ -3,36 +3,36 @@
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
-use super::desk::{Db, Door, Write};
-use super::fault::Fault;
+use super::executor::{Db, OperationPriority, WriteTransaction};
+use super::fault::PostgresError;
 use super::tasks::number;
 use super::{PostgresStore, column};
 use crate::store::entry;
-use crate::tasks::history::Entry;
+use crate::tasks::history::HistoryEntry;
 use crate::tasks::store::{History, Result};
 use crate::tasks::task::TaskId;
 
 #[async_trait]
 impl History for PostgresStore {
-    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>> {
+    async fn entries(&self, id: &TaskId) -> Result<Vec<HistoryEntry>> {
         let sql = "SELECT version, at, replica, what FROM entries WHERE task = $1 ORDER BY version, n";
-        let rows = self.desk.read(Door::Request, sql, &[&column::text(id.as_str())]).await?;
-        let entries: Result<Vec<Option<Entry>>, Fault> = rows.iter().map(entry_of).collect();
-        let entries = entries.map_err(|fault| fault.at(&self.desk.place))?;
+        let rows = self.desk.read(OperationPriority::Request, sql, &[&column::text(id.as_str())]).await?;
+        let entries: Result<Vec<Option<HistoryEntry>>, PostgresError> = rows.iter().map(entry_of).collect();
+        let entries = entries.map_err(|fault| fault.into_store_error(&self.desk.place))?;
         Ok(entries.into_iter().flatten().collect())
     }
 
     async fn forget(&self, before: Timestamp, limit: usize) -> Result<usize> {
         let before = before.as_millis();
         let sql = "SELECT 1 FROM entries WHERE at < $1 LIMIT 1";
-        if self.desk.read(Door::Loops, sql, &[&before]).await?.is_empty() {
+        if self.desk.read(OperationPriority::Loops, sql, &[&before]).await?.is_empty() {
             return Ok(0);
         }
-        self.desk.write(Door::Loops, None, Forget { before, limit: number(limit) }).await
+        self.desk.write(OperationPriority::Loops, None, Forget { before, limit: number(limit) }).await
     }
 }
 
-fn entry_of(row: &tokio_postgres::Row) -> Result<Option<Entry>, Fault> {
+fn entry_of(row: &tokio_postgres::Row) -> Result<Option<HistoryEntry>, PostgresError> {
     let (replica, what): (&str, &str) = (row.try_get(2)?, row.try_get(3)?);
     Ok(entry::read(row.try_get(0)?, row.try_get(1)?, column::read(replica), &column::read(what)))
 }
@@ -44,10 +44,10 @@ struct Forget {
 
 /// Entries that another process is deleting are skipped.
 #[async_trait]
-impl Write for Forget {
+impl WriteTransaction for Forget {
     type Done = usize;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
         let sql = "WITH old AS (SELECT n FROM entries WHERE at < $1
                                 ORDER BY at, n LIMIT $2 FOR UPDATE SKIP LOCKED)
                    DELETE FROM entries USING old WHERE entries.n = old.n";

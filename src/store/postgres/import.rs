@@ -5,8 +5,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Transaction};
 
 use super::connect::Connector;
-use super::fault::Fault;
-use super::place::Place;
+use super::connection_config::ConnectionConfig;
+use super::fault::PostgresError;
 use super::{Driver, column};
 use crate::store::copy::{COPY, Cell, Copied, Kind, TABLES, Table};
 use crate::store::sqlite::Source;
@@ -16,18 +16,18 @@ use crate::tasks::store::Result;
 pub(in crate::store) struct Target {
     client: Client,
     _driver: Driver,
-    place: Place,
+    place: ConnectionConfig,
 }
 
 /// The complete import before its commit.
 pub(in crate::store) struct Filled<'t> {
     tx: Transaction<'t>,
     copied: Copied,
-    place: &'t Place,
+    place: &'t ConnectionConfig,
 }
 
 /// The content of a schema.
-enum Holds {
+enum SchemaContent {
     Nothing,
     ThisCopy,
     Other,
@@ -38,9 +38,9 @@ impl Target {
     ///
     /// # Errors
     /// If the database cannot be used.
-    pub(in crate::store) async fn open(place: &Place) -> Result<Self> {
+    pub(in crate::store) async fn open(place: &ConnectionConfig) -> Result<Self> {
         let connector = Connector::to(place)?;
-        let (client, driver) = connector.client().await.map_err(|fault| fault.at(place))?;
+        let (client, driver) = connector.client().await.map_err(|fault| fault.into_store_error(place))?;
         Ok(Self { client, _driver: driver, place: place.clone() })
     }
 
@@ -50,17 +50,17 @@ impl Target {
     /// If the schema contains other data, or if one of the stores cannot be used; nothing was written then.
     pub(in crate::store) async fn fill(&mut self, source: &Source, copy: &str) -> Result<Option<Filled<'_>>> {
         let place = &self.place;
-        let tx = begin(&mut self.client).await.map_err(|fault| fault.at(place))?;
-        match holds(&tx, copy).await.map_err(|fault| fault.at(place))? {
-            Holds::ThisCopy => return Ok(None),
-            Holds::Nothing => {}
-            Holds::Other => {
+        let tx = begin(&mut self.client).await.map_err(|fault| fault.into_store_error(place))?;
+        match holds(&tx, copy).await.map_err(|fault| fault.into_store_error(place))? {
+            SchemaContent::ThisCopy => return Ok(None),
+            SchemaContent::Nothing => {}
+            SchemaContent::Other => {
                 let schema = &place.schema;
                 let what = format!(
                     "the schema {schema} is not empty: a server has used it. Name another `schema` in [store], or drop this \
                      one"
                 );
-                return Err(Fault::Row(what).at(place));
+                return Err(PostgresError::Row(what).into_store_error(place));
             }
         }
         let mut copied = Copied::of(source.running()?);
@@ -72,12 +72,12 @@ impl Target {
                 if page.is_empty() {
                     break;
                 }
-                insert(&tx, table, &page).await.map_err(|fault| fault.at(place))?;
+                insert(&tx, table, &page).await.map_err(|fault| fault.into_store_error(place))?;
                 copied.add(at, page.len());
             }
         }
         let noted = tx.execute("INSERT INTO facts (name, value) VALUES ($1, $2)", &[&COPY, &copy]).await;
-        noted.map_err(|error| Fault::from(error).at(place))?;
+        noted.map_err(|error| PostgresError::from(error).into_store_error(place))?;
         Ok(Some(Filled { tx, copied, place }))
     }
 
@@ -86,7 +86,10 @@ impl Target {
     /// # Errors
     /// If the database cannot be used.
     pub(in crate::store) async fn analyze(&self) -> Result<()> {
-        self.client.batch_execute("ANALYZE").await.map_err(|error| Fault::from(error).at(&self.place))
+        self.client
+            .batch_execute("ANALYZE")
+            .await
+            .map_err(|error| PostgresError::from(error).into_store_error(&self.place))
     }
 }
 
@@ -96,12 +99,12 @@ impl Filled<'_> {
     /// # Errors
     /// If the database cannot be used; it is then unknown whether the import was committed.
     pub(in crate::store) async fn commit(self) -> Result<Copied> {
-        self.tx.commit().await.map_err(|error| Fault::from(error).at(self.place))?;
+        self.tx.commit().await.map_err(|error| PostgresError::from(error).into_store_error(self.place))?;
         Ok(self.copied)
     }
 }
 
-async fn begin(client: &mut Client) -> Result<Transaction<'_>, Fault> {
+async fn begin(client: &mut Client) -> Result<Transaction<'_>, PostgresError> {
     let tx = client.transaction().await?;
     tx.batch_execute("SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL statement_timeout = 0")
         .await?;
@@ -111,24 +114,24 @@ async fn begin(client: &mut Client) -> Result<Transaction<'_>, Fault> {
     Ok(tx)
 }
 
-async fn holds(tx: &Transaction<'_>, copy: &str) -> Result<Holds, Fault> {
+async fn holds(tx: &Transaction<'_>, copy: &str) -> Result<SchemaContent, PostgresError> {
     let known = "SELECT EXISTS (SELECT 1 FROM facts WHERE name = $1 AND value = $2)";
     if tx.query_one(known, &[&COPY, &copy]).await?.try_get(0)? {
-        return Ok(Holds::ThisCopy);
+        return Ok(SchemaContent::ThisCopy);
     }
     // A server that was started has created at least a key. Facts alone are no data that could be lost.
     let names = TABLES.iter().map(|table| table.name).filter(|name| *name != "facts");
     let rows: Vec<String> = names.map(|name| format!("EXISTS (SELECT 1 FROM {name})")).collect();
     let is_used = tx.query_one(&format!("SELECT {}", rows.join(" OR ")), &[]).await?.try_get(0)?;
     if is_used {
-        return Ok(Holds::Other);
+        return Ok(SchemaContent::Other);
     }
     tx.execute("DELETE FROM facts", &[]).await?;
-    Ok(Holds::Nothing)
+    Ok(SchemaContent::Nothing)
 }
 
 /// Writes rows, in their order.
-async fn insert(tx: &Transaction<'_>, table: &Table, page: &[Vec<Cell>]) -> Result<(), Fault> {
+async fn insert(tx: &Transaction<'_>, table: &Table, page: &[Vec<Cell>]) -> Result<(), PostgresError> {
     let columns: Vec<&str> = table.columns.iter().map(|(name, _)| *name).collect();
     let values: Vec<String> = (1..=columns.len()).map(|n| format!("${n}")).collect();
     let sql = format!("INSERT INTO {} ({}) VALUES ({})", table.name, columns.join(", "), values.join(", "));

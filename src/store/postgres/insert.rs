@@ -9,52 +9,52 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::desk::{Db, Locks, Param, Write};
-use super::fault::Fault;
-use super::notices::Owing;
+use super::executor::{Db, Locks, Param, WriteTransaction};
+use super::fault::PostgresError;
+use super::notices::NoticeColumns;
 use super::tasks::millis;
 use super::{column, hints, row};
-use crate::store::change::{Found, Wish};
-use crate::store::row::{Slots, line};
+use crate::store::change::{InsertCommand, InsertDecision};
+use crate::store::row::{Slots, queue_name};
 use crate::tasks::store::{Hint, SlotLimit};
 
 #[async_trait]
-impl Write for Wish {
-    type Done = Found;
+impl WriteTransaction for InsertCommand {
+    type Done = InsertDecision;
 
-    async fn write(&self, db: &Db, again: bool) -> Result<Found, Fault> {
+    async fn write(&self, db: &Db, again: bool) -> Result<InsertDecision, PostgresError> {
         let (insert, owing) = statement(self);
         let depends = self.once.is_some() || self.attach.is_some() || self.most_kept.is_some();
         if !depends && !matches!(self.row.slots, Slots::Held(_)) {
             return match db.all(insert, &Columns::of(self, 1).params_with(&db.now, &owing)).await {
-                Err(fault) if again && fault.is_there_already("tasks_pkey") => Ok(Found::Nothing),
-                made => made.map(|_| Found::Nothing),
+                Err(fault) if again && fault.is_there_already("tasks_pkey") => Ok(InsertDecision::Nothing),
+                made => made.map(|_| InsertDecision::Nothing),
             };
         }
-        let seen = look(db, self).await?;
+        let seen = begin_and_check(db, self).await?;
         let found = if seen.try_get(9)? && again {
             // Written by the attempt whose response was lost.
-            Found::Nothing
+            InsertDecision::Nothing
         } else if let Some(found) = serves(&seen, self)? {
             found
         } else {
             db.finish(insert, &Columns::of(self, 1).params_with(&db.now, &owing)).await?;
-            return Ok(Found::Nothing);
+            return Ok(InsertDecision::Nothing);
         };
-        if let (Found::Abandoned(task), Some(once)) = (&found, &self.once) {
+        if let (InsertDecision::Abandoned(task), Some(once)) = (&found, &self.once) {
             // The call's key then refers to the existing task, as it would to a new one.
             let (scope, key) = (column::key(&once.scope), column::key(&once.key));
             let params: [Param<'_>; 4] =
                 [&scope, &key, &column::text(&once.digest), &column::text(task.id.as_str())];
             db.finish(NOTE_KEY, &params).await?;
         } else {
-            db.leave().await?;
+            db.roll_back().await?;
         }
         Ok(found)
     }
 
-    fn hint(&self, found: &Found) -> Option<Hint> {
-        matches!(found, Found::Nothing).then(|| hints::of_task(&self.row.id, self.session.as_ref()))
+    fn hint(&self, found: &InsertDecision) -> Option<Hint> {
+        matches!(found, InsertDecision::Nothing).then(|| hints::of_task(&self.row.id, self.session.as_ref()))
     }
 }
 
@@ -119,10 +119,10 @@ const INSERT_OWING: &str = insert!(
 );
 
 /// Returns the statement for this row, and its notices.
-fn statement(wish: &Wish) -> (&'static str, Option<Owing>) {
+fn statement(wish: &InsertCommand) -> (&'static str, Option<NoticeColumns>) {
     match wish.notices.as_slice() {
         [] => (INSERT, None),
-        notices => (INSERT_OWING, Some(Owing::of(notices))),
+        notices => (INSERT_OWING, Some(NoticeColumns::of(notices))),
     }
 }
 
@@ -133,7 +133,7 @@ const NOTE_KEY: &str = "
     ON CONFLICT (scope, key) DO UPDATE SET digest = excluded.digest, task = excluded.task";
 
 /// Begins the transaction and runs the checks.
-async fn look(db: &Db, wish: &Wish) -> Result<Row, Fault> {
+async fn begin_and_check(db: &Db, wish: &InsertCommand) -> Result<Row, PostgresError> {
     let (scope, key) =
         wish.once.as_ref().map(|once| (column::key(&once.scope), column::key(&once.key))).unzip();
     let mut locks = match &wish.once {
@@ -142,7 +142,7 @@ async fn look(db: &Db, wish: &Wish) -> Result<Row, Fault> {
     };
     let mut waiting = None;
     if let Slots::Held(slots) = &wish.row.slots {
-        waiting = Some(line(slots));
+        waiting = Some(queue_name(slots));
         locks = lock_slots(db, locks, slots, &wish.limits);
     }
     let waiting = column::key_of(waiting.as_ref()).map(std::borrow::Cow::into_owned);
@@ -157,7 +157,7 @@ async fn look(db: &Db, wish: &Wish) -> Result<Row, Fault> {
         &behind,
     ];
     let seen = db.begin(locks, LOOK, &params).await?;
-    seen.ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()))
+    seen.ok_or_else(|| PostgresError::Row("the database answered with nothing".to_owned()))
 }
 
 /// Returns the locks of slots that a row is about to take.
@@ -172,13 +172,13 @@ pub(super) fn limits(limits: &[SlotLimit]) -> (Vec<String>, Vec<i64>) {
 }
 
 /// Returns the existing row that replaces the new one, or the reason why the new row is refused.
-fn serves(seen: &Row, wish: &Wish) -> Result<Option<Found>, Fault> {
+fn serves(seen: &Row, wish: &InsertCommand) -> Result<Option<InsertDecision>, PostgresError> {
     if let Some(known) = seen.try_get::<_, Option<&str>>(3)? {
         let same = wish.once.as_ref().is_some_and(|once| column::text(&once.digest) == known);
-        return Ok(Some(Found::Existing { task: row::task(seen)?, same }));
+        return Ok(Some(InsertDecision::Existing { task: row::task(seen)?, same }));
     }
     if seen.try_get::<_, Option<i64>>(4)?.is_some() {
-        return Ok(Some(Found::Abandoned(row::task_at(seen, 4)?)));
+        return Ok(Some(InsertDecision::Abandoned(row::task_at(seen, 4)?)));
     }
     if let Some(over) = wish.over(seen.try_get(10)?, seen.try_get(11)?) {
         return Ok(Some(over));
@@ -188,12 +188,12 @@ fn serves(seen: &Row, wish: &Wish) -> Result<Option<Found>, Fault> {
     let slot = place.and_then(|place| wish.limits.get(place)).map(|limit| limit.slot.clone());
     let somebody_waits: bool = seen.try_get(8)?;
     let takes = matches!(wish.row.slots, Slots::Held(_));
-    Ok((takes && (full.is_some() || somebody_waits)).then_some(Found::NoSlot { full: slot }))
+    Ok((takes && (full.is_some() || somebody_waits)).then_some(InsertDecision::NoSlot { full: slot }))
 }
 
 /// The parameters of [`INSERT`].
 pub(super) struct Columns<'w> {
-    wish: &'w Wish,
+    wish: &'w InsertCommand,
     texts: Texts<'w>,
     lease: Option<i64>,
     slots: Vec<String>,
@@ -224,7 +224,7 @@ struct Texts<'w> {
 
 impl<'w> Columns<'w> {
     /// Creates the parameters of a row with this version.
-    pub(super) fn of(wish: &'w Wish, version: i64) -> Self {
+    pub(super) fn of(wish: &'w InsertCommand, version: i64) -> Self {
         let row = &wish.row;
         let once = wish.once.as_ref();
         let texts = Texts {
@@ -253,9 +253,9 @@ impl<'w> Columns<'w> {
         Self { wish, texts, lease: wish.lease.as_ref().map(|(_, lease)| millis(*lease)), slots, version }
     }
 
-    fn params_with<'p>(&'p self, now: &'p Option<i64>, owing: &'p Option<Owing>) -> Vec<Param<'p>> {
+    fn params_with<'p>(&'p self, now: &'p Option<i64>, owing: &'p Option<NoticeColumns>) -> Vec<Param<'p>> {
         let mut params = self.params(now).to_vec();
-        params.extend(owing.iter().flat_map(Owing::params));
+        params.extend(owing.iter().flat_map(NoticeColumns::params));
         params
     }
 

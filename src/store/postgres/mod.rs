@@ -1,8 +1,8 @@
 //! The store in a schema of a PostgreSQL database. Any number of processes on any machines can use it at
 //! once.
 //!
-//! - `place`: the connection settings. `connect`: connections and their pool. `desk`: executes and
-//!   retries reads and writes; `turns`: their order.
+//! - `connection_config`: the connection settings. `connect`: connections and their pool. `executor`:
+//!   executes and retries reads and writes; `row_locks`: their order.
 //! - `schema`: the schema by version. `row`: converts a row into a task; `column`: encodes text.
 //! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`:
 //!   the traits of [`crate::tasks::store`].
@@ -15,7 +15,8 @@ mod audit;
 mod claim;
 mod column;
 mod connect;
-mod desk;
+mod connection_config;
+mod executor;
 mod fault;
 mod groups;
 mod hints;
@@ -24,19 +25,18 @@ mod import;
 mod insert;
 mod notes;
 mod notices;
-mod place;
 mod queue;
 mod row;
+mod row_locks;
 mod schema;
 mod sessions;
 mod survey;
 mod tally;
 mod tasks;
-mod turns;
 mod update;
 
+pub use connection_config::{ConnectionConfig, ConnectionConfigError};
 pub(in crate::store) use import::Target;
-pub use place::{Place, Wrong};
 pub use schema::Migrated;
 
 use std::sync::Arc;
@@ -45,9 +45,9 @@ use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
 use self::connect::Connector;
-use self::desk::Desk;
-use self::fault::Fault;
-use self::hints::Mail;
+use self::executor::PostgresExecutor;
+use self::fault::PostgresError;
+use self::hints::HintQueue;
 use crate::clock::Clock;
 use crate::tasks::store::Result;
 
@@ -72,9 +72,9 @@ impl StoreClock {
 
 /// A store in a schema of a PostgreSQL database.
 pub struct PostgresStore {
-    desk: Arc<Desk>,
+    desk: Arc<PostgresExecutor>,
     /// Hints about writes of other processes.
-    heard: Arc<Mail>,
+    heard: Arc<HintQueue>,
     hints: JoinHandle<()>,
 }
 
@@ -84,12 +84,12 @@ impl PostgresStore {
     /// # Errors
     /// `Unavailable` if the database cannot be reached or refuses the connection; `Broken` if the schema
     /// belongs to another program or a newer version, or is out of date. The text names the fix.
-    pub async fn open(place: Place, clock: StoreClock) -> Result<Self> {
+    pub async fn open(place: ConnectionConfig, clock: StoreClock) -> Result<Self> {
         let connector = Connector::to(&place)?;
-        prepare(&connector, &place).await.map_err(|fault| fault.at(&place))?;
+        prepare(&connector, &place).await.map_err(|fault| fault.into_store_error(&place))?;
         let pool = connector.pool(place.max_connections);
-        let desk = Arc::new(Desk::new(pool, place, clock));
-        let heard = Arc::new(Mail::default());
+        let desk = Arc::new(PostgresExecutor::new(pool, place, clock));
+        let heard = Arc::new(HintQueue::default());
         let hints = spawn(hints::run(Arc::clone(&desk), connector, Arc::clone(&heard)));
         Ok(Self { desk, heard, hints })
     }
@@ -105,18 +105,18 @@ impl Drop for PostgresStore {
 ///
 /// # Errors
 /// As [`PostgresStore::open`].
-pub async fn migrate(place: &Place) -> Result<Migrated> {
+pub async fn migrate(place: &ConnectionConfig) -> Result<Migrated> {
     let connector = Connector::to(place)?;
     let migrated = async {
         let (mut client, _driver) = connector.client().await?;
         schema::inspect(&client).await?;
         schema::migrate(&mut client, &place.schema).await
     };
-    migrated.await.map_err(|fault| fault.at(place))
+    migrated.await.map_err(|fault| fault.into_store_error(place))
 }
 
 /// Checks the server and the schema before the store is used.
-async fn prepare(connector: &Connector, place: &Place) -> Result<(), Fault> {
+async fn prepare(connector: &Connector, place: &ConnectionConfig) -> Result<(), PostgresError> {
     let (mut client, _driver) = connector.client().await?;
     schema::inspect(&client).await?;
     if place.migrates {
@@ -141,8 +141,9 @@ impl Drop for Driver {
 
 impl Connector {
     /// Opens one connection, which lives as long as its driver.
-    async fn client(&self) -> Result<(Client, Driver), Fault> {
-        let (client, connection) = self.config.connect(self.tls.clone()).await.map_err(Fault::Connect)?;
+    async fn client(&self) -> Result<(Client, Driver), PostgresError> {
+        let (client, connection) =
+            self.config.connect(self.tls.clone()).await.map_err(PostgresError::Connect)?;
         let driver = spawn(async {
             // The user of the connection gets the error.
             let _ = connection.await;

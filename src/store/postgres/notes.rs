@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
-use super::desk::{Db, Door, Write};
-use super::fault::Fault;
+use super::executor::{Db, OperationPriority, WriteTransaction};
+use super::fault::PostgresError;
 use super::tasks::millis;
 use super::{PostgresStore, column};
 use crate::store::durations;
@@ -16,14 +16,15 @@ use crate::tasks::store::{Durations, Facts, Keys, Result, Time};
 impl Durations for PostgresStore {
     async fn record(&self, tool: &str, took: Duration) -> Result<()> {
         let took = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
-        self.desk.write(Door::Loops, None, Record { tool: tool.to_owned(), took }).await
+        self.desk.write(OperationPriority::Loops, None, Record { tool: tool.to_owned(), took }).await
     }
 
     async fn typical(&self, tool: &str) -> Result<Option<Duration>> {
         let sql = "SELECT median FROM history WHERE tool = $1";
-        let rows = self.desk.read(Door::Request, sql, &[&column::key(tool)]).await?;
+        let rows = self.desk.read(OperationPriority::Request, sql, &[&column::key(tool)]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let median: i64 = row.try_get(0).map_err(|error| Fault::from(error).at(&self.desk.place))?;
+        let median: i64 =
+            row.try_get(0).map_err(|error| PostgresError::from(error).into_store_error(&self.desk.place))?;
         Ok(Some(Duration::from_millis(u64::try_from(median).unwrap_or(0))))
     }
 }
@@ -35,16 +36,16 @@ struct Record {
 
 /// Known durations are read under the tool's lock, so that no concurrent one is lost.
 #[async_trait]
-impl Write for Record {
+impl WriteTransaction for Record {
     type Done = ();
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let tool = column::key(&self.tool);
         let locks = db.locks("history", [self.tool.as_str()]);
         let known = db.begin(locks, "SELECT took FROM history WHERE tool = $1", &[&tool]).await?;
         let known: Option<String> = known.map(|row| row.try_get(0)).transpose()?;
         let (took, median) = durations::with(known.as_deref(), self.took).map_err(|error| {
-            Fault::Row(format!("the history of {} cannot be understood ({error})", self.tool))
+            PostgresError::Row(format!("the history of {} cannot be understood ({error})", self.tool))
         })?;
         let sql = "INSERT INTO history (tool, took, median) VALUES ($1, $2, $3)
                    ON CONFLICT (tool) DO UPDATE SET took = excluded.took, median = excluded.median";
@@ -56,7 +57,7 @@ impl Write for Record {
 #[async_trait]
 impl Keys for PostgresStore {
     async fn seal_key(&self, fresh: [u8; 32]) -> Result<[u8; 32]> {
-        self.desk.write(Door::Loops, None, SealKey(fresh)).await
+        self.desk.write(OperationPriority::Loops, None, SealKey(fresh)).await
     }
 }
 
@@ -65,40 +66,42 @@ struct SealKey([u8; 32]);
 /// If two processes propose a key, the second waits for the first and keeps its key; the second statement
 /// reads it.
 #[async_trait]
-impl Write for SealKey {
+impl WriteTransaction for SealKey {
     type Done = [u8; 32];
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<[u8; 32], Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<[u8; 32], PostgresError> {
         let sql = "INSERT INTO keys (name, value) VALUES ('seal', $1) ON CONFLICT DO NOTHING";
         db.execute(sql, &[&self.0.as_slice()]).await?;
         let row = db.first("SELECT value FROM keys WHERE name = 'seal'", &[]).await?;
         let key = row.map(|row| row.try_get::<_, Vec<u8>>(0)).transpose()?;
         key.and_then(|key| key.try_into().ok())
-            .ok_or_else(|| Fault::Row("the key in its table `keys` has not 32 bytes".to_owned()))
+            .ok_or_else(|| PostgresError::Row("the key in its table `keys` has not 32 bytes".to_owned()))
     }
 }
 
 #[async_trait]
 impl Time for PostgresStore {
     async fn now(&self) -> Result<Timestamp> {
-        let rows = self.desk.read(Door::Loops, "SELECT moment($1)", &[&self.desk.now()]).await?;
-        let row = rows.first().ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()));
+        let rows = self.desk.read(OperationPriority::Loops, "SELECT moment($1)", &[&self.desk.now()]).await?;
+        let row =
+            rows.first().ok_or_else(|| PostgresError::Row("the database answered with nothing".to_owned()));
         let now = row.and_then(|row| Ok(row.try_get(0)?));
-        now.map(Timestamp::from_millis).map_err(|fault: Fault| fault.at(&self.desk.place))
+        now.map(Timestamp::from_millis)
+            .map_err(|fault: PostgresError| fault.into_store_error(&self.desk.place))
     }
 
     async fn shorten_leases(&self, longest: Duration) -> Result<()> {
-        self.desk.write(Door::Loops, None, Shorten(millis(longest))).await
+        self.desk.write(OperationPriority::Loops, None, Shorten(millis(longest))).await
     }
 }
 
 struct Shorten(i64);
 
 #[async_trait]
-impl Write for Shorten {
+impl WriteTransaction for Shorten {
     type Done = ();
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "WITH latest AS (SELECT moment($1) + $2::bigint AS at),
                         of_groups AS (UPDATE groups SET until = latest.at FROM latest WHERE until > latest.at),
                         of_notices AS (UPDATE notices SET due_at = latest.at FROM latest
@@ -113,19 +116,22 @@ impl Write for Shorten {
 #[async_trait]
 impl Facts for PostgresStore {
     async fn fact(&self, name: &str) -> Result<Option<String>> {
-        let rows = self.desk.read(Door::Loops, "SELECT value FROM facts WHERE name = $1", &[&name]).await?;
+        let rows = self
+            .desk
+            .read(OperationPriority::Loops, "SELECT value FROM facts WHERE name = $1", &[&name])
+            .await?;
         let value = rows.first().map(|row| row.try_get(0)).transpose();
-        value.map_err(|error| Fault::from(error).at(&self.desk.place))
+        value.map_err(|error| PostgresError::from(error).into_store_error(&self.desk.place))
     }
 
     async fn set_fact(&self, name: &str, value: &str) -> Result<()> {
         let fact = SetFact { name: name.to_owned(), value: value.to_owned() };
-        self.desk.write(Door::Loops, None, fact).await
+        self.desk.write(OperationPriority::Loops, None, fact).await
     }
 
     async fn replace_fact(&self, name: &str, before: Option<&str>, value: &str) -> Result<bool> {
         let (name, before, value) = (name.to_owned(), before.map(str::to_owned), value.to_owned());
-        self.desk.write(Door::Loops, None, ReplaceFact { name, before, value }).await
+        self.desk.write(OperationPriority::Loops, None, ReplaceFact { name, before, value }).await
     }
 
     fn write_failure(&self) -> Option<&'static str> {
@@ -139,10 +145,10 @@ struct SetFact {
 }
 
 #[async_trait]
-impl Write for SetFact {
+impl WriteTransaction for SetFact {
     type Done = ();
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "INSERT INTO facts (name, value) VALUES ($1, $2)
                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
         db.execute(sql, &[&self.name, &self.value]).await?;
@@ -157,11 +163,11 @@ struct ReplaceFact {
 }
 
 #[async_trait]
-impl Write for ReplaceFact {
+impl WriteTransaction for ReplaceFact {
     type Done = bool;
 
     /// On a retry, its own value may already be stored.
-    async fn write(&self, db: &Db, again: bool) -> Result<bool, Fault> {
+    async fn write(&self, db: &Db, again: bool) -> Result<bool, PostgresError> {
         let Self { name, before, value } = self;
         let changed = match before {
             Some(before) => {

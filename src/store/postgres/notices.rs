@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
-use super::desk::{Db, Door, Param, Write};
-use super::fault::Fault;
+use super::executor::{Db, OperationPriority, Param, WriteTransaction};
+use super::fault::PostgresError;
 use super::tasks::millis;
 use super::{PostgresStore, column};
 use crate::store::row::{self, NoticeRow};
 use crate::tasks::notices::Notice;
-use crate::tasks::store::{Forget, Holder, Notices, Owed, Result};
+use crate::tasks::store::{Forget, Holder, LeasedNotice, Notices, Result};
 
 #[async_trait]
 impl Notices for PostgresStore {
@@ -22,21 +22,23 @@ impl Notices for PostgresStore {
         holder: &Holder,
         lease: Duration,
         limit: usize,
-    ) -> Result<Vec<Owed>> {
+    ) -> Result<Vec<LeasedNotice>> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let (receiver, holder) = (receiver.to_owned(), holder.0.clone());
-        self.desk.write(Door::Loops, None, Take { receiver, holder, lease: millis(lease), limit }).await
+        self.desk
+            .write(OperationPriority::Loops, None, Take { receiver, holder, lease: millis(lease), limit })
+            .await
     }
 
-    async fn strike(&self, notice: &Notice) -> Result<()> {
+    async fn ack_notice(&self, notice: &Notice) -> Result<()> {
         let Notice { id, receiver, .. } = notice.clone();
-        self.desk.write(Door::Loops, None, Strike { id, receiver }).await
+        self.desk.write(OperationPriority::Loops, None, AckNotice { id, receiver }).await
     }
 
-    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+    async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
         let Notice { id, receiver, .. } = notice.clone();
-        let put_off = PutOff { id, receiver, holder: holder.0.clone(), pause: millis(pause) };
-        self.desk.write(Door::Loops, None, put_off).await
+        let put_off = RetryNoticeLater { id, receiver, holder: holder.0.clone(), pause: millis(pause) };
+        self.desk.write(OperationPriority::Loops, None, put_off).await
     }
 
     async fn forget_notices(&self, which: Forget<'_>, before: Timestamp) -> Result<usize> {
@@ -44,19 +46,21 @@ impl Notices for PostgresStore {
             Forget::Of(name) => (vec![name.to_owned()], true),
             Forget::AllBut(names) => (names.to_vec(), false),
         };
-        self.desk.write(Door::Loops, None, ForgetThese { names, of, before: before.as_millis() }).await
+        self.desk
+            .write(OperationPriority::Loops, None, DeleteNotices { names, of, before: before.as_millis() })
+            .await
     }
 }
 
 /// Notices as arrays of columns, all of the same length.
-pub(super) struct Owing {
+pub(super) struct NoticeColumns {
     ids: Vec<String>,
     receivers: Vec<String>,
     since: Vec<i64>,
     bodies: Vec<String>,
 }
 
-impl Owing {
+impl NoticeColumns {
     pub(super) fn of(notices: &[NoticeRow]) -> Self {
         Self {
             ids: notices.iter().map(|notice| notice.id.clone()).collect(),
@@ -79,10 +83,10 @@ struct Take {
 }
 
 #[async_trait]
-impl Write for Take {
-    type Done = Vec<Owed>;
+impl WriteTransaction for Take {
+    type Done = Vec<LeasedNotice>;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Owed>, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<LeasedNotice>, PostgresError> {
         let sql = "WITH due AS (SELECT id FROM notices WHERE receiver = $2 AND due_at <= moment($1)
                                 ORDER BY due_at, id LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED)
                    UPDATE notices SET due_at = moment($1) + $4, holder = $3, attempts = attempts + 1
@@ -95,7 +99,7 @@ impl Write for Take {
             match row::notice(found.try_get(0)?, &self.receiver, &body) {
                 Ok(notice) => {
                     let attempts = u32::try_from(found.try_get::<_, i32>(1)?).unwrap_or_default();
-                    owed.push(Owed { notice, attempts });
+                    owed.push(LeasedNotice { notice, attempts });
                 }
                 Err(why) => tracing::error!(%why, "a notice is left out"),
             }
@@ -104,23 +108,23 @@ impl Write for Take {
     }
 }
 
-struct Strike {
+struct AckNotice {
     id: String,
     receiver: String,
 }
 
 #[async_trait]
-impl Write for Strike {
+impl WriteTransaction for AckNotice {
     type Done = ();
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "DELETE FROM notices WHERE id = $1 AND receiver = $2";
         db.execute(sql, &[&self.id, &self.receiver]).await?;
         Ok(())
     }
 }
 
-struct PutOff {
+struct RetryNoticeLater {
     id: String,
     receiver: String,
     holder: String,
@@ -128,10 +132,10 @@ struct PutOff {
 }
 
 #[async_trait]
-impl Write for PutOff {
+impl WriteTransaction for RetryNoticeLater {
     type Done = ();
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let sql = "UPDATE notices SET due_at = moment($1) + $5, holder = NULL
                    WHERE id = $2 AND receiver = $3 AND holder = $4";
         let params: [Param<'_>; 5] = [&db.now, &self.id, &self.receiver, &self.holder, &self.pause];
@@ -140,17 +144,17 @@ impl Write for PutOff {
     }
 }
 
-struct ForgetThese {
+struct DeleteNotices {
     names: Vec<String>,
     of: bool,
     before: i64,
 }
 
 #[async_trait]
-impl Write for ForgetThese {
+impl WriteTransaction for DeleteNotices {
     type Done = usize;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<usize, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
         let sql = "DELETE FROM notices WHERE since < $1 AND (receiver = ANY ($2::text[])) = $3";
         let gone = db.execute(sql, &[&self.before, &self.names, &self.of]).await?;
         Ok(usize::try_from(gone).unwrap_or(usize::MAX))

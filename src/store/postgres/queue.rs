@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::desk::{Door, Param};
-use super::fault::Fault;
+use super::executor::{OperationPriority, Param};
+use super::fault::PostgresError;
 use super::{PostgresStore, column, row};
-use crate::store::row::line;
-use crate::tasks::store::{Queue, Result, Served};
+use crate::store::row::queue_name;
+use crate::tasks::store::{Queue, Result, ServedBackend};
 use crate::tasks::task::Task;
 
 /// Queued rows of connected backends.
@@ -47,15 +47,15 @@ impl PostgresStore {
         backends: &[String],
         identities: &[Option<String>],
     ) -> Result<Option<Task>> {
-        let told = |fault: Fault| fault.at(&self.desk.place);
+        let told = |fault: PostgresError| fault.into_store_error(&self.desk.place);
         let mut found = row::readable(first).map_err(told)?;
-        let place = |row: &Row| -> Result<(String, i64, String), Fault> {
+        let place = |row: &Row| -> Result<(String, i64, String), PostgresError> {
             Ok((row.try_get(3)?, row.try_get(4)?, row.try_get(5)?))
         };
         let mut at = place(first).map_err(told)?;
         while found.is_none() {
             let params: [Param<'_>; 5] = [&backends, &identities, &at.0, &at.1, &at.2];
-            let rows = self.desk.read(Door::Loops, BEHIND, &params).await?;
+            let rows = self.desk.read(OperationPriority::Loops, BEHIND, &params).await?;
             let Some(next) = rows.first() else { break };
             found = row::readable(next).map_err(told)?;
             at = place(next).map_err(told)?;
@@ -65,8 +65,9 @@ impl PostgresStore {
 }
 
 /// Returns connected backends as two arrays of the same length.
-pub(super) fn columns_of(served: &[Served]) -> (Vec<String>, Vec<Option<String>>) {
-    let identity = |served: &Served| served.identity.as_deref().map(|text| column::text(text).into_owned());
+pub(super) fn columns_of(served: &[ServedBackend]) -> (Vec<String>, Vec<Option<String>>) {
+    let identity =
+        |served: &ServedBackend| served.identity.as_deref().map(|text| column::text(text).into_owned());
     served.iter().map(|served| (column::text(&served.backend).into_owned(), identity(served))).unzip()
 }
 
@@ -74,9 +75,9 @@ pub(super) fn columns_of(served: &[Served]) -> (Vec<String>, Vec<Option<String>>
 impl Queue for PostgresStore {
     /// Walks from queue to queue in the index; within a queue it skips only rows of other backends and
     /// unreadable ones.
-    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
+    async fn heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
         let (backends, identities) = columns_of(served);
-        let rows = self.desk.read(Door::Loops, HEADS, &[&backends, &identities]).await?;
+        let rows = self.desk.read(OperationPriority::Loops, HEADS, &[&backends, &identities]).await?;
         let mut heads = Vec::with_capacity(rows.len());
         for first in &rows {
             heads.extend(self.first_readable(first, &backends, &identities).await?);
@@ -87,12 +88,13 @@ impl Queue for PostgresStore {
 
     async fn ahead(&self, task: &Task) -> Result<u64> {
         let sql = "SELECT count(*) FROM tasks WHERE line = $1 AND (created_at, id) < ($2, $3)";
-        let line = line(&task.slots);
+        let line = queue_name(&task.slots);
         let (line, id) = (column::key(&line), column::text(task.id.as_str()));
         let params: [Param<'_>; 3] = [&line, &task.created_at.as_millis(), &id];
-        let rows = self.desk.read(Door::Request, sql, &params).await?;
+        let rows = self.desk.read(OperationPriority::Request, sql, &params).await?;
         let Some(row) = rows.first() else { return Ok(0) };
-        let count: i64 = row.try_get(0).map_err(|error| Fault::from(error).at(&self.desk.place))?;
+        let count: i64 =
+            row.try_get(0).map_err(|error| PostgresError::from(error).into_store_error(&self.desk.place))?;
         Ok(u64::try_from(count).unwrap_or(0))
     }
 }

@@ -7,7 +7,7 @@
 use tokio_postgres::Client;
 
 use super::column;
-use super::fault::Fault;
+use super::fault::PostgresError;
 
 /// One step. A released step never changes; a new one is added at the end.
 struct Migration {
@@ -78,7 +78,7 @@ pub struct Migrated {
 ///
 /// # Errors
 /// If it contains tables of another program.
-pub(super) async fn version(db: &Client, schema: &str) -> Result<Version, Fault> {
+pub(super) async fn version(db: &Client, schema: &str) -> Result<Version, PostgresError> {
     let found = "SELECT (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                          WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')),
                         to_regclass($1 || '.taskbridge_schema') IS NOT NULL";
@@ -87,7 +87,7 @@ pub(super) async fn version(db: &Client, schema: &str) -> Result<Version, Fault>
         (_, true) => {}
         (0, false) => return Ok(Version::None),
         (_, false) => {
-            return Err(Fault::Row(format!(
+            return Err(PostgresError::Row(format!(
                 "the schema {schema} holds tables of another program: name another one with `schema` in [store]"
             )));
         }
@@ -102,10 +102,10 @@ impl Version {
     ///
     /// # Errors
     /// If only a newer program can use it.
-    pub(super) fn is_current(self) -> Result<bool, Fault> {
+    pub(super) fn is_current(self) -> Result<bool, PostgresError> {
         match self {
             Version::None => Ok(false),
-            Version::Made { steps, oldest } if oldest > KNOWN => Err(Fault::Row(format!(
+            Version::Made { steps, oldest } if oldest > KNOWN => Err(PostgresError::Row(format!(
                 "its schema has version {steps}, which programs that know version {oldest} can use, and this one knows \
                  versions up to {KNOWN}: a newer taskbridge has migrated it. Run that one, or a newer one, or name \
                  another `schema` in [store]"
@@ -123,8 +123,8 @@ impl Version {
 }
 
 /// Returns the error for a schema that the operator must migrate.
-pub(super) fn out_of_date(version: Version) -> Fault {
-    Fault::Row(format!(
+pub(super) fn out_of_date(version: Version) -> PostgresError {
+    PostgresError::Row(format!(
         "its schema has version {}, and this program needs {KNOWN}: run `taskbridge migrate` (with migrate = \"auto\" \
          in [store], the server does it by itself)",
         version.steps()
@@ -135,7 +135,7 @@ pub(super) fn out_of_date(version: Version) -> Fault {
 ///
 /// # Errors
 /// As [`version`] and [`Version::is_current`], or if it cannot be written; it is then unchanged.
-pub(super) async fn migrate(db: &mut Client, schema: &str) -> Result<Migrated, Fault> {
+pub(super) async fn migrate(db: &mut Client, schema: &str) -> Result<Migrated, PostgresError> {
     // Most starts find nothing to do, and take no lock.
     let before = version(db, schema).await?;
     if before.is_current()? {
@@ -176,7 +176,7 @@ pub(super) async fn migrate(db: &mut Client, schema: &str) -> Result<Migrated, F
 ///
 /// # Errors
 /// If the server is too old, or if its encoding cannot represent every text.
-pub(super) async fn inspect(db: &Client) -> Result<(), Fault> {
+pub(super) async fn inspect(db: &Client) -> Result<(), PostgresError> {
     let settings = "SELECT current_setting('server_version_num')::int, current_setting('server_version'),
                            current_setting('server_encoding'), current_setting('synchronous_commit'),
                            current_setting('fsync')";
@@ -184,10 +184,10 @@ pub(super) async fn inspect(db: &Client) -> Result<(), Fault> {
     let [version, encoding, commit, fsync]: [&str; 4] =
         [row.try_get(1)?, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?];
     if row.try_get::<_, i32>(0)? < OLDEST_SERVER {
-        return Err(Fault::Row(format!("it is PostgreSQL {version}: 13 or newer is needed")));
+        return Err(PostgresError::Row(format!("it is PostgreSQL {version}: 13 or newer is needed")));
     }
     if encoding != "UTF8" {
-        return Err(Fault::Row(format!(
+        return Err(PostgresError::Row(format!(
             "its encoding is {encoding}, in which not every text can be kept: use a database that was made with \
              ENCODING 'UTF8'"
         )));

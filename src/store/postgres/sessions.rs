@@ -5,32 +5,37 @@
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
-use super::desk::{Db, Door, Write};
-use super::fault::Fault;
+use super::executor::{Db, OperationPriority, WriteTransaction};
+use super::fault::PostgresError;
 use super::{PostgresStore, column};
-use crate::tasks::store::{Hint, Result, Sessions, Setting, Settings};
+use crate::tasks::store::{Hint, Result, SessionChange, SessionSettings, Sessions};
 
 #[async_trait]
 impl Sessions for PostgresStore {
     async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()> {
         let end = End { nonce: nonce.to_owned(), forget_after: forget_after.as_millis() };
-        self.desk.write(Door::Request, None, end).await
+        self.desk.write(OperationPriority::Request, None, end).await
     }
 
     async fn has_ended(&self, nonce: &str) -> Result<bool> {
         let sql = "SELECT 1 FROM sessions WHERE nonce = $1 AND settings IS NULL";
-        Ok(!self.desk.read(Door::Request, sql, &[&column::key(nonce)]).await?.is_empty())
+        Ok(!self.desk.read(OperationPriority::Request, sql, &[&column::key(nonce)]).await?.is_empty())
     }
 
-    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
-        let rows = self.desk.read(Door::Request, READ, &[&column::key(nonce)]).await?;
-        let kept = settings(rows.first()).map_err(|fault| fault.at(&self.desk.place))?;
-        Ok(kept.unwrap_or_else(|| Some(Settings::default())))
+    async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
+        let rows = self.desk.read(OperationPriority::Request, READ, &[&column::key(nonce)]).await?;
+        let kept = settings(rows.first()).map_err(|fault| fault.into_store_error(&self.desk.place))?;
+        Ok(kept.unwrap_or_else(|| Some(SessionSettings::default())))
     }
 
-    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
+    async fn set(
+        &self,
+        nonce: &str,
+        setting: SessionChange,
+        forget_after: Timestamp,
+    ) -> Result<Option<SessionSettings>> {
         let set = Set { nonce: nonce.to_owned(), setting, forget_after: forget_after.as_millis() };
-        self.desk.write(Door::Request, None, set).await
+        self.desk.write(OperationPriority::Request, None, set).await
     }
 }
 
@@ -46,10 +51,10 @@ struct End {
 }
 
 #[async_trait]
-impl Write for End {
+impl WriteTransaction for End {
     type Done = ();
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<(), Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<(), PostgresError> {
         let nonce = column::key(&self.nonce);
         db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[&nonce]).await?;
         db.finish(WRITE, &[&nonce, &self.forget_after, &None::<String>]).await?;
@@ -63,15 +68,15 @@ impl Write for End {
 
 struct Set {
     nonce: String,
-    setting: Setting,
+    setting: SessionChange,
     forget_after: i64,
 }
 
 #[async_trait]
-impl Write for Set {
-    type Done = Option<Settings>;
+impl WriteTransaction for Set {
+    type Done = Option<SessionSettings>;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<Option<Settings>, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<Option<SessionSettings>, PostgresError> {
         let nonce = column::key(&self.nonce);
         let row = db.begin(db.locks("session", [self.nonce.as_str()]), READ, &[&nonce]).await?;
         let after = match settings(row.as_ref())? {
@@ -80,25 +85,25 @@ impl Write for Set {
             before => before.flatten().unwrap_or_default().with(&self.setting),
         };
         let Some(after) = after else {
-            db.leave().await?;
+            db.roll_back().await?;
             return Ok(None);
         };
-        let json = serde_json::to_string(&after).map_err(|error| Fault::Row(error.to_string()))?;
+        let json = serde_json::to_string(&after).map_err(|error| PostgresError::Row(error.to_string()))?;
         db.finish(WRITE, &[&nonce, &self.forget_after, &Some(json)]).await?;
         Ok(Some(after))
     }
 
-    fn hint(&self, set: &Option<Settings>) -> Option<Hint> {
+    fn hint(&self, set: &Option<SessionSettings>) -> Option<Hint> {
         set.as_ref().map(|_| Hint::Session(self.nonce.clone()))
     }
 }
 
 /// Returns the settings of a session: outer `None` if it has no row, inner `None` if it has ended.
-fn settings(row: Option<&tokio_postgres::Row>) -> Result<Option<Option<Settings>>, Fault> {
+fn settings(row: Option<&tokio_postgres::Row>) -> Result<Option<Option<SessionSettings>>, PostgresError> {
     let Some(row) = row else { return Ok(None) };
     let Some(json) = row.try_get::<_, Option<&str>>(0)? else { return Ok(Some(None)) };
     let settings = taskbridge_sdk::from_json(json.as_bytes()).map_err(|error| {
-        Fault::Unreadable(format!("what a session has set cannot be understood ({error})"))
+        PostgresError::Unreadable(format!("what a session has set cannot be understood ({error})"))
     })?;
     Ok(Some(Some(settings)))
 }

@@ -3,28 +3,28 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::desk::{Door, Param};
-use super::fault::Fault;
+use super::executor::{OperationPriority, Param};
+use super::fault::PostgresError;
 use super::tasks::number;
 use super::{PostgresStore, column, row};
 use crate::store::survey::{
-    BESIDE, Cell, OwedNotice, PAGE, Strays, Survey, Surveyed, UNFINISHED, Unfinished, differs,
+    BESIDE, Cell, OwedNotice, PAGE, RelatedRecords, Survey, SurveyRow, UNFINISHED, Unfinished, differs,
 };
 use crate::tasks::store::Result;
 use crate::tasks::task::TaskId;
 
 #[async_trait]
 impl Survey for PostgresStore {
-    async fn rows(&self, after: &str, limit: usize) -> Result<Vec<Surveyed>> {
+    async fn rows(&self, after: &str, limit: usize) -> Result<Vec<SurveyRow>> {
         let sql = "SELECT version, body, n, owner, tool, created_at, expires_at, due_at, backend, grp, opened_at, handle,
                           closed, session, line, digest, waiting_until,
                           array(SELECT slot FROM slots WHERE slots.task = tasks.id) AS held,
                           id, lease_holder, lease_until, EXISTS (SELECT 1 FROM outputs WHERE outputs.task = tasks.id)
                    FROM tasks WHERE id > $1 ORDER BY id LIMIT $2";
         let params: [Param<'_>; 2] = [&column::text(after), &number(limit)];
-        let rows = self.desk.read(Door::Request, sql, &params).await?;
-        let surveyed: Result<Vec<Surveyed>, Fault> = rows.iter().map(surveyed).collect();
-        surveyed.map_err(|fault| fault.at(&self.desk.place))
+        let rows = self.desk.read(OperationPriority::Request, sql, &params).await?;
+        let surveyed: Result<Vec<SurveyRow>, PostgresError> = rows.iter().map(surveyed).collect();
+        surveyed.map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 
     async fn ids(&self, beginning: &str, limit: usize) -> Result<Vec<TaskId>> {
@@ -32,10 +32,10 @@ impl Survey for PostgresStore {
                    UNION SELECT task FROM entries WHERE task >= $1 AND task < $2 LIMIT $3";
         let (from, to) = (column::text(beginning), format!("{}{}", column::text(beginning), char::MAX));
         let params: [Param<'_>; 3] = [&from, &to, &number(limit)];
-        let rows = self.desk.read(Door::Request, sql, &params).await?;
+        let rows = self.desk.read(OperationPriority::Request, sql, &params).await?;
         let id = |row: &Row| Ok(TaskId::from_wire(column::read(row.try_get(0)?)));
-        let ids: Result<Vec<TaskId>, Fault> = rows.iter().map(id).collect();
-        ids.map_err(|fault| fault.at(&self.desk.place))
+        let ids: Result<Vec<TaskId>, PostgresError> = rows.iter().map(id).collect();
+        ids.map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 
     async fn unfinished(&self) -> Result<Vec<Unfinished>> {
@@ -51,8 +51,8 @@ impl Survey for PostgresStore {
         self.all(UNFINISHED, read).await
     }
 
-    async fn strays(&self) -> Result<Strays> {
-        let mut strays = Strays::default();
+    async fn related_records(&self) -> Result<RelatedRecords> {
+        let mut strays = RelatedRecords::default();
         for table in BESIDE {
             let sql = format!(
                 "SELECT DISTINCT task FROM {table} AS beside
@@ -71,7 +71,10 @@ impl Survey for PostgresStore {
         for (nonce, settings) in self.all(sessions, session).await? {
             for (shown, task) in strays.session(&nonce, &settings) {
                 let known = "SELECT 1 FROM tasks WHERE id = $1 UNION ALL SELECT 1 FROM entries WHERE task = $1 LIMIT 1";
-                let known = self.desk.read(Door::Request, known, &[&column::text(task.as_str())]).await?;
+                let known = self
+                    .desk
+                    .read(OperationPriority::Request, known, &[&column::text(task.as_str())])
+                    .await?;
                 if known.is_empty() {
                     strays.held.push((shown, task.to_string()));
                 }
@@ -92,14 +95,15 @@ impl Survey for PostgresStore {
 
 impl PostgresStore {
     /// Reads page by page: it occupies a connection only briefly, and never loads all entries at once.
-    async fn read_entries(&self, strays: &mut Strays) -> Result<()> {
+    async fn read_entries(&self, strays: &mut RelatedRecords) -> Result<()> {
         let sql = "SELECT n, task, what FROM entries WHERE n > $1 ORDER BY n LIMIT $2";
         let mut after = 0_i64;
         loop {
-            let rows = self.desk.read(Door::Request, sql, &[&after, &number(PAGE)]).await?;
+            let rows = self.desk.read(OperationPriority::Request, sql, &[&after, &number(PAGE)]).await?;
             for row in &rows {
-                let entry = || -> Result<_, Fault> { Ok((row.try_get(0)?, text(row, 1)?, text(row, 2)?)) };
-                let (n, task, what) = entry().map_err(|fault| fault.at(&self.desk.place))?;
+                let entry =
+                    || -> Result<_, PostgresError> { Ok((row.try_get(0)?, text(row, 1)?, text(row, 2)?)) };
+                let (n, task, what) = entry().map_err(|fault| fault.into_store_error(&self.desk.place))?;
                 after = n;
                 strays.entry(task, &what);
             }
@@ -109,26 +113,28 @@ impl PostgresStore {
         }
     }
 
-    async fn all<T>(&self, sql: &str, read: impl Fn(&Row) -> Result<T, Fault>) -> Result<Vec<T>> {
-        let rows = self.desk.read(Door::Request, sql, &[]).await?;
-        let all: Result<Vec<T>, Fault> = rows.iter().map(read).collect();
-        all.map_err(|fault| fault.at(&self.desk.place))
+    async fn all<T>(&self, sql: &str, read: impl Fn(&Row) -> Result<T, PostgresError>) -> Result<Vec<T>> {
+        let rows = self.desk.read(OperationPriority::Request, sql, &[]).await?;
+        let all: Result<Vec<T>, PostgresError> = rows.iter().map(read).collect();
+        all.map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 }
 
-fn text(row: &Row, at: usize) -> Result<String, Fault> {
+fn text(row: &Row, at: usize) -> Result<String, PostgresError> {
     Ok(column::read(row.try_get(at)?))
 }
 
-fn surveyed(found: &Row) -> Result<Surveyed, Fault> {
+fn surveyed(found: &Row) -> Result<SurveyRow, PostgresError> {
     let id = column::read(found.try_get(18)?);
     let task = match row::task(found) {
         Ok(task) => Ok(task),
-        Err(Fault::Unreadable(why)) => Err(why),
+        Err(PostgresError::Unreadable(why)) => Err(why),
         Err(fault) => return Err(fault),
     };
-    let text = |at: usize| -> Result<Cell, Fault> { Ok(found.try_get::<_, Option<String>>(at)?.into()) };
-    let number = |at: usize| -> Result<Cell, Fault> { Ok(found.try_get::<_, Option<i64>>(at)?.into()) };
+    let text =
+        |at: usize| -> Result<Cell, PostgresError> { Ok(found.try_get::<_, Option<String>>(at)?.into()) };
+    let number =
+        |at: usize| -> Result<Cell, PostgresError> { Ok(found.try_get::<_, Option<i64>>(at)?.into()) };
     let cells = [
         text(3)?,
         text(4)?,
@@ -149,7 +155,7 @@ fn surveyed(found: &Row) -> Result<Surveyed, Fault> {
     let key = |name: &str| column::key(name).into_owned();
     let plain = |name: &str| column::text(name).into_owned();
     let differs = task.as_ref().map(|task| differs(&id, task, &cells, slots, key, plain)).unwrap_or_default();
-    Ok(Surveyed {
+    Ok(SurveyRow {
         id,
         version: found.try_get(0)?,
         task,

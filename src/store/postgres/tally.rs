@@ -4,8 +4,8 @@
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
-use super::desk::Door;
-use super::fault::Fault;
+use super::executor::OperationPriority;
+use super::fault::PostgresError;
 use super::{PostgresStore, column};
 use crate::tasks::meter::Phase;
 use crate::tasks::store::{Counts, Result, Tally};
@@ -29,7 +29,7 @@ const ALL: &str = "
 #[async_trait]
 impl Tally for PostgresStore {
     async fn tally(&self) -> Result<Counts> {
-        let rows = self.desk.read(Door::Loops, ALL, &[]).await?;
+        let rows = self.desk.read(OperationPriority::Loops, ALL, &[]).await?;
         let read = || {
             let mut counts = Counts::default();
             for row in &rows {
@@ -50,6 +50,6 @@ impl Tally for PostgresStore {
             }
             Ok(counts)
         };
-        read().map_err(|fault: Fault| fault.at(&self.desk.place))
+        read().map_err(|fault: PostgresError| fault.into_store_error(&self.desk.place))
     }
 }

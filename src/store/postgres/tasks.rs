@@ -7,26 +7,26 @@ use taskbridge_sdk::{Output, Timestamp};
 use tokio_postgres::Row;
 
 use super::claim::{self, Adopt, Claim};
-use super::desk::{Db, Door, Write};
-use super::fault::Fault;
+use super::executor::{Db, OperationPriority, WriteTransaction};
+use super::fault::PostgresError;
 use super::{PostgresStore, column, row};
-use crate::store::change::{Amend, Wish};
+use crate::store::change::{InsertCommand, UpdateCommand};
 use crate::store::row::purged;
 use crate::tasks::store::{
-    Change, ClaimRequest, Claimed, Found, Holder, Inserted, NewTask, Position, Purged, Reach, Result, Served,
-    StoreError, TaskStore, Updated,
+    AccessScope, BoundedOutput, Change, ClaimRequest, Claimed, Holder, InsertResult, NewTask, Position,
+    Purged, Result, ServedBackend, StoreError, TaskStore, UpdateResult,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
 #[async_trait]
 impl TaskStore for PostgresStore {
-    async fn insert(&self, new: NewTask) -> Result<Inserted> {
-        let (wish, task) = Wish::of(new).map_err(cannot_write)?;
-        let found = self.desk.write(Door::Request, Some(task.id.as_str()), wish).await?;
+    async fn insert(&self, new: NewTask) -> Result<InsertResult> {
+        let (wish, task) = InsertCommand::of(new).map_err(cannot_write)?;
+        let found = self.desk.write(OperationPriority::Request, Some(task.id.as_str()), wish).await?;
         Ok(found.with(task))
     }
 
-    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
+    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>> {
         let id = column::text(id.as_str());
         let rows = match within {
             Some(reach) => {
@@ -34,34 +34,48 @@ impl TaskStore for PostgresStore {
                            WHERE id = $1 AND (owner = $2 OR tool = ANY($4)) AND expires_at > moment($3)";
                 let owner = column::key(reach.owner.as_str());
                 let tools: Vec<_> = reach.tools.iter().map(|tool| column::text(tool)).collect();
-                self.desk.read(Door::Request, sql, &[&id, &owner, &self.desk.now(), &tools]).await?
+                self.desk
+                    .read(OperationPriority::Request, sql, &[&id, &owner, &self.desk.now(), &tools])
+                    .await?
             }
             None => {
                 self.desk
-                    .read(Door::Loops, "SELECT version, body, n FROM tasks WHERE id = $1", &[&id])
+                    .read(
+                        OperationPriority::Loops,
+                        "SELECT version, body, n FROM tasks WHERE id = $1",
+                        &[&id],
+                    )
                     .await?
             }
         };
-        rows.first().map(row::task).transpose().map_err(|fault| fault.at(&self.desk.place))
+        rows.first().map(row::task).transpose().map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 
     async fn output(&self, id: &TaskId) -> Result<Option<Output>> {
         let sql = "SELECT body FROM outputs WHERE task = $1";
-        let rows = self.desk.read(Door::Request, sql, &[&column::text(id.as_str())]).await?;
-        rows.first().map(|row| output(row, 0)).transpose().map_err(|fault| fault.at(&self.desk.place))
+        let rows = self.desk.read(OperationPriority::Request, sql, &[&column::text(id.as_str())]).await?;
+        rows.first()
+            .map(|row| output(row, 0))
+            .transpose()
+            .map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput> {
         let sql = "SELECT octet_length(body)::bigint, CASE WHEN octet_length(body) <= $2::bigint THEN body END FROM outputs
                    WHERE task = $1";
         let limit = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows = self.desk.read(Door::Request, sql, &[&column::text(id.as_str()), &limit]).await?;
-        let found = |row: &Row| -> Result<Found, Fault> {
+        let rows =
+            self.desk.read(OperationPriority::Request, sql, &[&column::text(id.as_str()), &limit]).await?;
+        let found = |row: &Row| -> Result<BoundedOutput, PostgresError> {
             let bytes = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(usize::MAX);
-            if bytes > most { Ok(Found::Longer(bytes)) } else { output(row, 1).map(Found::Whole) }
+            if bytes > most {
+                Ok(BoundedOutput::Longer(bytes))
+            } else {
+                output(row, 1).map(BoundedOutput::Whole)
+            }
         };
-        let found = rows.first().map_or(Ok(Found::Nothing), found);
-        found.map_err(|fault| fault.at(&self.desk.place))
+        let found = rows.first().map_or(Ok(BoundedOutput::Nothing), found);
+        found.map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 
     async fn list(&self, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>> {
@@ -72,53 +86,53 @@ impl TaskStore for PostgresStore {
                    ORDER BY created_at DESC, id DESC LIMIT $5";
         let owner = column::key(owner.as_str());
         let (id, limit) = (column::text(id), number(limit));
-        let params: [super::desk::Param<'_>; 5] = [&owner, &created_at, &id, &self.desk.now(), &limit];
-        let rows = self.desk.read(Door::Request, sql, &params).await?;
-        row::tasks(&rows).map_err(|fault| fault.at(&self.desk.place))
+        let params: [super::executor::Param<'_>; 5] = [&owner, &created_at, &id, &self.desk.now(), &limit];
+        let rows = self.desk.read(OperationPriority::Request, sql, &params).await?;
+        row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 
     async fn of_session(&self, session: &str) -> Result<Vec<Task>> {
         let sql = "SELECT version, body, n FROM tasks WHERE session = $1 ORDER BY created_at, id";
-        let rows = self.desk.read(Door::Request, sql, &[&column::key(session)]).await?;
-        row::tasks(&rows).map_err(|fault| fault.at(&self.desk.place))
+        let rows = self.desk.read(OperationPriority::Request, sql, &[&column::key(session)]).await?;
+        row::tasks(&rows).map_err(|fault| fault.into_store_error(&self.desk.place))
     }
 
     /// [`Change::patience`] is not used: concurrent commits share a flush of the write-ahead log anyway.
-    async fn update(&self, change: Change<'_>) -> Result<Updated> {
-        let amend = Amend::of(change).map_err(cannot_write)?;
+    async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
+        let amend = UpdateCommand::of(change).map_err(cannot_write)?;
         let id = amend.row.id.clone();
-        self.desk.write(Door::Loops, Some(&id), amend).await
+        self.desk.write(OperationPriority::Loops, Some(&id), amend).await
     }
 
     async fn claim(&self, holder: &Holder, lease: Duration, request: &ClaimRequest) -> Result<Claimed> {
         let claim = Claim { holder: holder.0.clone(), lease: millis(lease), request: request.clone() };
-        self.desk.write(Door::Loops, None, claim).await
+        self.desk.write(OperationPriority::Loops, None, claim).await
     }
 
     async fn list_due(
         &self,
-        served: &Served,
+        served: &ServedBackend,
         after: Option<&(Timestamp, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Task>> {
         claim::list_due(&self.desk, served, after, limit).await
     }
 
-    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>> {
+    async fn adopt(&self, served: &ServedBackend) -> Result<Vec<(String, u64)>> {
         match &served.identity {
             Some(identity) => {
                 let adopt = Adopt { backend: served.backend.clone(), identity: identity.clone() };
-                self.desk.write(Door::Loops, None, adopt).await
+                self.desk.write(OperationPriority::Loops, None, adopt).await
             }
             None => Ok(Vec::new()),
         }
     }
 
     async fn purge(&self, now: Timestamp, limit: usize) -> Result<Vec<Purged>> {
-        self.desk.write(Door::Loops, None, Purge(now.as_millis(), number(limit))).await
+        self.desk.write(OperationPriority::Loops, None, Purge(now.as_millis(), number(limit))).await
     }
 
-    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+    async fn next_due(&self, served: &[ServedBackend]) -> Result<Vec<Option<Timestamp>>> {
         claim::next_due(&self.desk, served).await
     }
 }
@@ -139,9 +153,9 @@ pub(super) fn millis(span: Duration) -> i64 {
 }
 
 /// Parses the result in this column.
-fn output(row: &Row, column: usize) -> Result<Output, Fault> {
+fn output(row: &Row, column: usize) -> Result<Output, PostgresError> {
     taskbridge_sdk::from_json(row.try_get::<_, &str>(column)?.as_bytes())
-        .map_err(|error| Fault::Unreadable(format!("a result cannot be understood ({error})")))
+        .map_err(|error| PostgresError::Unreadable(format!("a result cannot be understood ({error})")))
 }
 
 /// The expiry time up to which rows are deleted (at most the database's current time), and the maximum
@@ -149,10 +163,10 @@ fn output(row: &Row, column: usize) -> Result<Output, Fault> {
 struct Purge(i64, i64);
 
 #[async_trait]
-impl Write for Purge {
+impl WriteTransaction for Purge {
     type Done = Vec<Purged>;
 
-    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Purged>, Fault> {
+    async fn write(&self, db: &Db, _again: bool) -> Result<Vec<Purged>, PostgresError> {
         let sql = "WITH old AS (SELECT id FROM tasks WHERE closed AND expires_at <= least($1::bigint, moment($3))
                                 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED),
                         forgotten AS (DELETE FROM sessions WHERE forget_after <= least($1::bigint, moment($3)))

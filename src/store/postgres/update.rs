@@ -11,15 +11,15 @@ use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 use tokio_postgres::Row;
 
-use super::desk::{Db, Locks, Param, Write};
-use super::fault::Fault;
+use super::executor::{Db, Locks, Param, WriteTransaction};
+use super::fault::PostgresError;
 use super::insert::{limits, lock_slots};
-use super::notices::Owing;
+use super::notices::NoticeColumns;
 use super::tasks::millis;
 use super::{column, hints};
-use crate::store::change::{Amend, LeaseChange};
+use crate::store::change::{LeaseChange, UpdateCommand};
 use crate::store::row::Slots;
-use crate::tasks::store::{Change, Hint, MAX_DECISION_AGE, Updated};
+use crate::tasks::store::{Change, Hint, MAX_DECISION_AGE, UpdateResult};
 
 /// The maximum difference between the decision time, `$20`, and the database's clock, as in `update_row`:
 /// 60,000 ms.
@@ -118,10 +118,10 @@ const IS_DONE: &str = "
                    WHERE id = $1 AND version = $2::bigint + 1 AND body = $3 AND (NOT $4::boolean OR lease_holder = $5))";
 
 #[async_trait]
-impl Write for Amend {
-    type Done = Updated;
+impl WriteTransaction for UpdateCommand {
+    type Done = UpdateResult;
 
-    async fn write(&self, db: &Db, again: bool) -> Result<Updated, Fault> {
+    async fn write(&self, db: &Db, again: bool) -> Result<UpdateResult, PostgresError> {
         let columns = Columns::of(self)?;
         let written = match (&self.row.slots, &self.output) {
             (Slots::Never, None) if self.notices.is_empty() => match columns.noted(db) {
@@ -134,9 +134,9 @@ impl Write for Amend {
                 let already = Columns { must_hold: true, ..Columns::of(self)? };
                 if already.write_all(db).await?.is_empty() {
                     match take(db, self, slots, &columns).await? {
-                        Updated::Written(_) => true,
-                        Updated::Conflict | Updated::Stale => false,
-                        full @ Updated::NoSlot(_) => return Ok(full),
+                        UpdateResult::Written(_) => true,
+                        UpdateResult::Conflict | UpdateResult::Stale => false,
+                        full @ UpdateResult::NoSlot(_) => return Ok(full),
                     }
                 } else {
                     true
@@ -144,51 +144,57 @@ impl Write for Amend {
             }
         };
         if written || (again && is_done(db, self, &columns).await?) {
-            return Ok(Updated::Written(self.version + 1));
+            return Ok(UpdateResult::Written(self.version + 1));
         }
         let is_stale = Change::is_stale(self.decided_at, moment(db).await?);
-        Ok(if is_stale { Updated::Stale } else { Updated::Conflict })
+        Ok(if is_stale { UpdateResult::Stale } else { UpdateResult::Conflict })
     }
 
-    fn hint(&self, updated: &Updated) -> Option<Hint> {
-        matches!(updated, Updated::Written(_)).then(|| hints::of_task(&self.row.id, self.session.as_ref()))
+    fn hint(&self, updated: &UpdateResult) -> Option<Hint> {
+        matches!(updated, UpdateResult::Written(_))
+            .then(|| hints::of_task(&self.row.id, self.session.as_ref()))
     }
 }
 
 /// Takes slots: no other transaction takes one of them between the count and the commit.
-async fn take(db: &Db, amend: &Amend, slots: &[String], columns: &Columns<'_>) -> Result<Updated, Fault> {
+async fn take(
+    db: &Db,
+    amend: &UpdateCommand,
+    slots: &[String],
+    columns: &Columns<'_>,
+) -> Result<UpdateResult, PostgresError> {
     let locks = lock_slots(db, Locks::default(), slots, &amend.limits);
     let (names, most) = limits(&amend.limits);
     let look: [Param<'_>; 4] = [&columns.id, &columns.version, &names, &most];
     let seen = db.begin(locks, LOOK, &look).await?;
-    let seen = seen.ok_or_else(|| Fault::Row("the database answered with nothing".to_owned()))?;
+    let seen = seen.ok_or_else(|| PostgresError::Row("the database answered with nothing".to_owned()))?;
     let (holds, full, is_current): (bool, Option<i64>, bool) =
         (seen.try_get(0)?, seen.try_get(1)?, seen.try_get(2)?);
     let full = full.and_then(|place| amend.limits.get(usize::try_from(place - 1).ok()?));
     match full.filter(|_| !holds) {
         Some(full) if is_current => {
-            db.leave().await?;
-            return Ok(Updated::NoSlot(full.slot.clone()));
+            db.roll_back().await?;
+            return Ok(UpdateResult::NoSlot(full.slot.clone()));
         }
         _ if !is_current => {
-            db.leave().await?;
-            return Ok(Updated::Conflict);
+            db.roll_back().await?;
+            return Ok(UpdateResult::Conflict);
         }
         _ => {}
     }
     let (sql, owing) = columns.all();
     let written = db.finish(sql, &columns.params_with(db, &owing)).await?;
-    Ok(if written.is_empty() { Updated::Conflict } else { Updated::Written(amend.version + 1) })
+    Ok(if written.is_empty() { UpdateResult::Conflict } else { UpdateResult::Written(amend.version + 1) })
 }
 
 /// Returns the current time of the database.
-async fn moment(db: &Db) -> Result<Timestamp, Fault> {
+async fn moment(db: &Db) -> Result<Timestamp, PostgresError> {
     let row = db.first("SELECT moment($1)", &[&db.now]).await?;
-    let row = row.ok_or_else(|| Fault::Row("the database did not return its time".to_owned()))?;
+    let row = row.ok_or_else(|| PostgresError::Row("the database did not return its time".to_owned()))?;
     Ok(Timestamp::from_millis(row.try_get(0)?))
 }
 
-async fn is_done(db: &Db, amend: &Amend, columns: &Columns<'_>) -> Result<bool, Fault> {
+async fn is_done(db: &Db, amend: &UpdateCommand, columns: &Columns<'_>) -> Result<bool, PostgresError> {
     let params: [Param<'_>; 5] =
         [&columns.id, &columns.version, &amend.row.body, &columns.holds, &columns.holder];
     let row = db.first(IS_DONE, &params).await?;
@@ -199,7 +205,7 @@ type Text<'w> = Cow<'w, str>;
 
 /// The parameters of the statements.
 struct Columns<'w> {
-    amend: &'w Amend,
+    amend: &'w UpdateCommand,
     id: Text<'w>,
     version: i64,
     decided_at: i64,
@@ -220,7 +226,7 @@ struct Columns<'w> {
 }
 
 impl<'w> Columns<'w> {
-    fn of(amend: &'w Amend) -> Result<Self, Fault> {
+    fn of(amend: &'w UpdateCommand) -> Result<Self, PostgresError> {
         let row = &amend.row;
         let (holds, holder, lease) = match &amend.lease {
             LeaseChange::Keep => (false, None, None),
@@ -228,7 +234,7 @@ impl<'w> Columns<'w> {
             LeaseChange::Hold(holder, lease) => (true, Some(holder.as_str()), Some(millis(*lease))),
         };
         let version = i64::try_from(amend.version)
-            .map_err(|_| Fault::Row(format!("a row's version is said to be {}", amend.version)))?;
+            .map_err(|_| PostgresError::Row(format!("a row's version is said to be {}", amend.version)))?;
         Ok(Self {
             amend,
             id: column::text(&row.id),
@@ -262,21 +268,21 @@ impl<'w> Columns<'w> {
     }
 
     /// Returns the full statement, and its notices.
-    fn all(&self) -> (&'static str, Option<Owing>) {
+    fn all(&self) -> (&'static str, Option<NoticeColumns>) {
         match self.amend.notices.as_slice() {
             [] => (UPDATE_ALL, None),
-            notices => (UPDATE_OWING, Some(Owing::of(notices))),
+            notices => (UPDATE_OWING, Some(NoticeColumns::of(notices))),
         }
     }
 
-    async fn write_all(&self, db: &Db) -> Result<Vec<Row>, Fault> {
+    async fn write_all(&self, db: &Db) -> Result<Vec<Row>, PostgresError> {
         let (sql, owing) = self.all();
         db.all(sql, &self.params_with(db, &owing)).await
     }
 
-    fn params_with<'p>(&'p self, db: &'p Db, owing: &'p Option<Owing>) -> Vec<Param<'p>> {
+    fn params_with<'p>(&'p self, db: &'p Db, owing: &'p Option<NoticeColumns>) -> Vec<Param<'p>> {
         let mut params = self.params(db).to_vec();
-        params.extend(owing.iter().flat_map(Owing::params));
+        params.extend(owing.iter().flat_map(NoticeColumns::params));
         params
     }
 

@@ -1,15 +1,15 @@
-//! [`Lines`] over SQLite: the audit log as a table.
+//! [`AuditLineStore`] over SQLite: the audit log as a table.
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
 use taskbridge_sdk::Timestamp;
 
 use super::SqliteStore;
-use crate::tasks::audit::Lines;
+use crate::tasks::audit::AuditLineStore;
 use crate::tasks::store::Result;
 
 #[async_trait]
-impl Lines for SqliteStore {
+impl AuditLineStore for SqliteStore {
     async fn last_line(&self) -> Result<Option<(u64, String)>> {
         self.read(|db| {
             let mut statement = db.sql("SELECT n, line FROM audit ORDER BY n DESC LIMIT 1")?;

@@ -6,11 +6,11 @@ use rusqlite::{OptionalExtension, named_params, params};
 use taskbridge_sdk::Timestamp;
 
 use super::Db;
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::row;
-use crate::store::fair::{self, Candidate, Order, Visited};
+use crate::store::fair::{self, Candidate, ClaimOrder, Visited};
 use crate::store::{UNREADABLE_AGAIN, log_unreadable};
-use crate::tasks::store::{ClaimRequest, Claimed, Holder, Served};
+use crate::tasks::store::{ClaimRequest, Claimed, Holder, ServedBackend};
 use crate::tasks::task::{Owner, Task, TaskId};
 
 /// Rows of a connected backend that can be claimed now.
@@ -26,12 +26,12 @@ pub(super) fn claim(
     holder: &Holder,
     lease: Duration,
     request: &ClaimRequest,
-) -> Result<Claimed, Fault> {
+) -> Result<Claimed, SqliteError> {
     let limit = request.limit;
     let first = longest_due(db, &request.served)?;
     let visited = if first.len() < fair::WINDOW { None } else { visit(db, request, limit)? };
     let cursor = request.cursor.as_ref().map(Owner::as_str);
-    let order = Order::of(first, visited, cursor);
+    let order = ClaimOrder::of(first, visited, cursor);
     let until = db.until(lease);
     let mut read = db.sql("SELECT version, body, n FROM tasks WHERE n = ?1")?;
     let mut hold = db.sql(
@@ -45,7 +45,7 @@ pub(super) fn claim(
                 hold.execute(params![row.key, holder.0, until, request.served.identity])?;
                 tasks.push(Task { version: task.version + 1, ..task });
             }
-            Err(Fault::Unreadable(why)) => {
+            Err(SqliteError::Unreadable(why)) => {
                 log_unreadable(&why);
                 // Left unchanged, it would be the first in every claim.
                 db.sql("UPDATE tasks SET version = version + 1, due_at = ?2 WHERE n = ?1")?
@@ -60,7 +60,7 @@ pub(super) fn claim(
 }
 
 /// Returns the longest-due rows, in that order.
-fn longest_due(db: &Db<'_>, served: &Served) -> Result<Vec<Candidate<i64>>, Fault> {
+fn longest_due(db: &Db<'_>, served: &ServedBackend) -> Result<Vec<Candidate<i64>>, SqliteError> {
     let sql = concat!("SELECT n, owner FROM tasks WHERE ", claimable!(), " ORDER BY due_at, n LIMIT :limit");
     let mut statement = db.sql(sql)?;
     let params = named_params! {
@@ -71,8 +71,8 @@ fn longest_due(db: &Db<'_>, served: &Served) -> Result<Vec<Candidate<i64>>, Faul
 }
 
 /// Visits owners after the cursor, then from the first one, until enough of them have due rows.
-fn visit(db: &Db<'_>, request: &ClaimRequest, limit: usize) -> Result<Option<Visited<i64>>, Fault> {
-    let Served { backend, identity } = &request.served;
+fn visit(db: &Db<'_>, request: &ClaimRequest, limit: usize) -> Result<Option<Visited<i64>>, SqliteError> {
+    let ServedBackend { backend, identity } = &request.served;
     let mut next = db.sql(
         "SELECT owner FROM tasks WHERE of_backend = ?1 AND owner > ?2 AND due_at IS NOT NULL ORDER BY owner LIMIT 1",
     )?;
@@ -118,10 +118,10 @@ fn visit(db: &Db<'_>, request: &ClaimRequest, limit: usize) -> Result<Option<Vis
 
 pub(super) fn list_due(
     db: &Db<'_>,
-    served: &Served,
+    served: &ServedBackend,
     after: Option<&(Timestamp, TaskId)>,
     limit: usize,
-) -> Result<Vec<Task>, Fault> {
+) -> Result<Vec<Task>, SqliteError> {
     let (due, id) = after.map_or((i64::MIN, ""), |(due, id)| (due.as_millis(), id.as_str()));
     let sql = concat!(
         "SELECT version, body, n FROM tasks WHERE ",
@@ -135,7 +135,7 @@ pub(super) fn list_due(
 }
 
 /// Walks the index by due time past leased rows, up to the first row that is not leased.
-pub(super) fn next_due(db: &Db<'_>, served: &Served) -> Result<Option<Timestamp>, Fault> {
+pub(super) fn next_due(db: &Db<'_>, served: &ServedBackend) -> Result<Option<Timestamp>, SqliteError> {
     let mut statement = db.sql(
         "SELECT due_at, lease_until FROM tasks WHERE of_backend = ?1 AND due_at IS NOT NULL
              AND (identity IS NULL OR ?2 IS NULL OR identity = ?2) ORDER BY due_at",
@@ -155,7 +155,7 @@ pub(super) fn next_due(db: &Db<'_>, served: &Served) -> Result<Option<Timestamp>
 
 /// Assigns the identity to rows without one. A row with pending work has a due time, so only those rows are
 /// updated.
-pub(super) fn adopt(db: &Db<'_>, backend: &str, identity: &str) -> Result<Vec<(String, u64)>, Fault> {
+pub(super) fn adopt(db: &Db<'_>, backend: &str, identity: &str) -> Result<Vec<(String, u64)>, SqliteError> {
     db.sql(
         "UPDATE tasks SET identity = ?2 WHERE of_backend = ?1 AND due_at IS NOT NULL AND identity IS NULL",
     )?

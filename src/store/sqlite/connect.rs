@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::fault::{self, Fault};
+use super::fault::{self, SqliteError};
 use super::{BUSY_WAIT, Mode, export, schema};
 use crate::tasks::store::StoreError;
 
@@ -40,10 +40,10 @@ pub(super) fn writer(path: &Path, mode: Mode) -> Result<Connection, StoreError> 
         .mode(0o600)
         .open(path)
         .map_err(|error| fault::cannot_open(path, &error))?;
-    prepare_writer(path, mode).map_err(|fault| fault.at(path))
+    prepare_writer(path, mode).map_err(|fault| fault.into_store_error(path))
 }
 
-fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, Fault> {
+fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, SqliteError> {
     let mut db = open(path, mode)?;
     db.busy_handler(Some(try_again))?;
     // Before anything is written: the file may belong to another program.
@@ -65,7 +65,7 @@ fn prepare_writer(path: &Path, mode: Mode) -> Result<Connection, Fault> {
 
 /// Opens the file exclusively and migrates it, even if it is marked as moved. It is busy if any other
 /// connection has it open: in WAL mode every connection has a share of the lock that this one takes.
-pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, Fault> {
+pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, SqliteError> {
     let mut db = open(path, Mode::Threaded)?;
     db.busy_timeout(wait)?;
     db.pragma_update_and_check(None, "locking_mode", "exclusive", |_| Ok(()))?;
@@ -79,20 +79,20 @@ pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, Fault> {
 /// Checks that the file has the newest schema.
 pub(super) fn is_current(path: &Path) -> Result<(), StoreError> {
     let look = || schema::is_current(&open(path, Mode::Threaded)?);
-    look().map_err(|fault: Fault| fault.at(path))
+    look().map_err(|fault: SqliteError| fault.into_store_error(path))
 }
 
 /// Opens a read-only connection.
 pub(super) fn reader(path: &Path, mode: Mode) -> Result<Connection, StoreError> {
-    let prepare = || -> Result<Connection, Fault> {
+    let prepare = || -> Result<Connection, SqliteError> {
         let db = open(path, mode)?;
         db.pragma_update(None, "query_only", true)?;
         Ok(db)
     };
-    prepare().map_err(|fault| fault.at(path))
+    prepare().map_err(|fault| fault.into_store_error(path))
 }
 
-fn open(path: &Path, mode: Mode) -> Result<Connection, Fault> {
+fn open(path: &Path, mode: Mode) -> Result<Connection, SqliteError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = match mode {
         Mode::Threaded => Connection::open_with_flags(path, flags)?,
@@ -117,14 +117,14 @@ fn try_again(looks: i32) -> bool {
 
 /// Switches the file to WAL. If two processes do it at the same time, one gets `SQLITE_BUSY` immediately,
 /// regardless of the busy timeout, so it retries here.
-fn use_wal(db: &Connection) -> Result<(), Fault> {
+fn use_wal(db: &Connection) -> Result<(), SqliteError> {
     let since = Instant::now();
     loop {
         let switched = db.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get::<_, String>(0));
-        match switched.map_err(Fault::from) {
+        match switched.map_err(SqliteError::from) {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => {
-                return Err(Fault::Row(format!(
+                return Err(SqliteError::Row(format!(
                     "SQLite cannot keep a write-ahead log here (it stays in mode {mode}): use a local disk"
                 )));
             }

@@ -8,8 +8,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
 
 use super::connect;
-use super::fault::Fault;
-use crate::store::copy::{Cell, MOVED, Moved, Table};
+use super::fault::SqliteError;
+use crate::store::copy::{Cell, CopyRecord, MOVED, Table};
 use crate::tasks::store::{Result, StoreError};
 
 /// How long another process may take to close the file.
@@ -63,7 +63,7 @@ impl Source {
                 "{}: a server has it open: stop it first, so that nothing is done twice",
                 path.display()
             ))),
-            Err(fault) => Err(fault.at(&path)),
+            Err(fault) => Err(fault.into_store_error(&path)),
         }
     }
 
@@ -71,16 +71,16 @@ impl Source {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(in crate::store) fn moved(&self) -> Result<Option<Moved>> {
-        moved(&self.db).map_err(|fault| fault.at(&self.path))
+    pub(in crate::store) fn moved(&self) -> Result<Option<CopyRecord>> {
+        moved(&self.db).map_err(|fault| fault.into_store_error(&self.path))
     }
 
     /// Marks it as copied, or removes the mark. The change is on disk when this returns.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(in crate::store) fn mark(&self, moved: Option<&Moved>) -> Result<()> {
-        mark(&self.db, moved).map_err(|fault| fault.at(&self.path))
+    pub(in crate::store) fn mark(&self, moved: Option<&CopyRecord>) -> Result<()> {
+        mark(&self.db, moved).map_err(|fault| fault.into_store_error(&self.path))
     }
 
     /// Returns the number of tasks that have not ended.
@@ -89,7 +89,9 @@ impl Source {
     /// If it cannot be read.
     pub(in crate::store) fn running(&self) -> Result<usize> {
         let sql = "SELECT count(*) FROM tasks WHERE CASE WHEN json_valid(body) THEN body ->> '$.ended_at' IS NULL END";
-        self.db.query_row(sql, [], |row| row.get(0)).map_err(|error| Fault::from(error).at(&self.path))
+        self.db
+            .query_row(sql, [], |row| row.get(0))
+            .map_err(|error| SqliteError::from(error).into_store_error(&self.path))
     }
 
     /// Selects the rows of a table, without the mark.
@@ -101,7 +103,8 @@ impl Source {
         let rest = if table.name == "facts" { format!("WHERE name <> '{MOVED}'") } else { String::new() };
         let sql =
             format!("SELECT {} FROM {} {rest} ORDER BY {}", columns.join(", "), table.name, table.order);
-        let statement = self.db.prepare(&sql).map_err(|error| Fault::from(error).at(&self.path))?;
+        let statement =
+            self.db.prepare(&sql).map_err(|error| SqliteError::from(error).into_store_error(&self.path))?;
         Ok(Select { statement, path: &self.path })
     }
 }
@@ -112,7 +115,8 @@ impl Select<'_> {
     /// # Errors
     /// If they cannot be read.
     pub(in crate::store) fn pages(&mut self) -> Result<Pages<'_>> {
-        let rows = self.statement.query([]).map_err(|error| Fault::from(error).at(self.path))?;
+        let rows =
+            self.statement.query([]).map_err(|error| SqliteError::from(error).into_store_error(self.path))?;
         Ok(Pages { rows, path: self.path })
     }
 }
@@ -125,9 +129,10 @@ impl Pages<'_> {
     pub(in crate::store) fn next(&mut self) -> Result<Vec<Vec<Cell>>> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         while page.len() < PAGE_ROWS && bytes < PAGE_BYTES {
-            let row = self.rows.next().map_err(|error| Fault::from(error).at(self.path))?;
+            let row =
+                self.rows.next().map_err(|error| SqliteError::from(error).into_store_error(self.path))?;
             let Some(row) = row else { break };
-            let cells = cells(row).map_err(|error| Fault::from(error).at(self.path))?;
+            let cells = cells(row).map_err(|error| SqliteError::from(error).into_store_error(self.path))?;
             bytes += cells.iter().map(Cell::bytes).sum::<usize>();
             page.push(cells);
         }
@@ -163,22 +168,22 @@ impl Cell {
 ///
 /// # Errors
 /// If it was moved; the text names the fix.
-pub(super) fn is_served(db: &Connection, path: &Path) -> Result<(), Fault> {
-    moved(db)?.map_or(Ok(()), |moved| Err(Fault::Moved(moved.refusal(path))))
+pub(super) fn is_served(db: &Connection, path: &Path) -> Result<(), SqliteError> {
+    moved(db)?.map_or(Ok(()), |moved| Err(SqliteError::Moved(moved.refusal(path))))
 }
 
-fn moved(db: &Connection) -> Result<Option<Moved>, Fault> {
+fn moved(db: &Connection) -> Result<Option<CopyRecord>, SqliteError> {
     let sql = "SELECT value FROM facts WHERE name = ?1";
     let value: Option<String> = db.query_row(sql, [MOVED], |row| row.get(0)).optional()?;
     value
         .map(|value| serde_json::from_str(&value))
         .transpose()
-        .map_err(|error| Fault::Row(format!("its fact `{MOVED}` cannot be understood ({error})")))
+        .map_err(|error| SqliteError::Row(format!("its fact `{MOVED}` cannot be understood ({error})")))
 }
 
-fn mark(db: &Connection, moved: Option<&Moved>) -> Result<(), Fault> {
+fn mark(db: &Connection, moved: Option<&CopyRecord>) -> Result<(), SqliteError> {
     let tx = db.unchecked_transaction()?;
-    match moved.map(serde_json::to_string).transpose().map_err(|error| Fault::Row(error.to_string()))? {
+    match moved.map(serde_json::to_string).transpose().map_err(|error| SqliteError::Row(error.to_string()))? {
         Some(value) => {
             tx.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?1, ?2)", [MOVED, &value])?;
         }

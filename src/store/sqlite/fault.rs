@@ -9,7 +9,7 @@ use crate::tasks::store::StoreError;
 
 /// A failure of one operation, without the name of the file.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum SqliteError {
     /// An error of the database engine.
     Sql(rusqlite::Error),
     /// The content of the file is invalid.
@@ -24,16 +24,16 @@ pub(super) enum Fault {
     Panic,
 }
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for SqliteError {
     fn from(error: rusqlite::Error) -> Self {
-        Fault::Sql(error)
+        SqliteError::Sql(error)
     }
 }
 
-impl Fault {
+impl SqliteError {
     /// Returns true if another connection has the file locked.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self, Fault::Sql(error) if matches!(
+        matches!(self, SqliteError::Sql(error) if matches!(
             error.sqlite_error_code(),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
         ))
@@ -42,8 +42,8 @@ impl Fault {
     /// Returns the reason, as fixed text, if other writes fail as well; `None` if the failure is specific
     /// to this operation.
     pub(super) fn stops_writes(&self) -> Option<&'static str> {
-        let Fault::Sql(error) = self else {
-            return matches!(self, Fault::Gone(..))
+        let SqliteError::Sql(error) = self else {
+            return matches!(self, SqliteError::Gone(..))
                 .then_some("a database file was deleted, moved or replaced");
         };
         match error.sqlite_error_code()? {
@@ -63,25 +63,25 @@ impl Fault {
     }
 
     /// Converts the failure into an error with the file's name and the fix.
-    pub(super) fn at(self, path: &Path) -> StoreError {
+    pub(super) fn into_store_error(self, path: &Path) -> StoreError {
         let path = path.display();
         let error = match self {
-            Fault::Row(what) => return StoreError::Broken(format!("{path}: {what}")),
-            Fault::Moved(what) => return StoreError::Unavailable(format!("{path}: {what}")),
-            Fault::Unreadable(what) => return StoreError::Unreadable(format!("{path}: {what}")),
-            Fault::Gone(file, how) => {
+            SqliteError::Row(what) => return StoreError::Broken(format!("{path}: {what}")),
+            SqliteError::Moved(what) => return StoreError::Unavailable(format!("{path}: {what}")),
+            SqliteError::Unreadable(what) => return StoreError::Unreadable(format!("{path}: {what}")),
+            SqliteError::Gone(file, how) => {
                 return StoreError::Unavailable(format!(
                     "{} {how} while the server runs: put it back, or restart the server to go on with what is there; \
                      nothing was written",
                     file.display()
                 ));
             }
-            Fault::Panic => {
+            SqliteError::Panic => {
                 return StoreError::Broken(format!(
                     "{path}: a write panicked and was rolled back; this is a bug, and the panic is on standard error"
                 ));
             }
-            Fault::Sql(error) => error,
+            SqliteError::Sql(error) => error,
         };
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Unavailable(format!(

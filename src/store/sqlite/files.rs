@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 
 /// The identities of the database, its log and the log's index when they were opened.
 pub(super) struct Files(Vec<(PathBuf, Identity)>);
@@ -33,7 +33,7 @@ impl Files {
     }
 
     /// Fails if one of them is no longer at its path.
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), SqliteError> {
         for (path, was) in &self.0 {
             let how = match identity(path) {
                 Ok(is) if is == *was => continue,
@@ -41,7 +41,7 @@ impl Files {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted or moved".to_owned(),
                 Err(error) => format!("cannot be found any more ({error})"),
             };
-            return Err(Fault::Gone(path.clone(), how));
+            return Err(SqliteError::Gone(path.clone(), how));
         }
         Ok(())
     }

@@ -6,15 +6,20 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
 use taskbridge_sdk::{GroupKey, JobHandle, Timestamp};
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::holders::Dead;
 use super::{Db, SqliteStore};
-use crate::tasks::store::{Group, Groups, Holder, OpenJob, Result, Served};
+use crate::tasks::store::{Group, Groups, Holder, OpenJob, Result, ServedBackend};
 use crate::tasks::task::TaskId;
 
 #[async_trait]
 impl Groups for SqliteStore {
-    async fn hold(&self, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>> {
+    async fn acquire_groups(
+        &self,
+        holder: &Holder,
+        lease: Duration,
+        served: &[ServedBackend],
+    ) -> Result<Vec<Group>> {
         // Most calls find no change and write nothing.
         if let Some(held) = self.read(|db| settled(db, holder, lease, served))? {
             return Ok(held);
@@ -23,7 +28,7 @@ impl Groups for SqliteStore {
         self.write(move |db| hold(db, &holder, lease, &served)).await
     }
 
-    async fn leave(&self, holder: &Holder) -> Result<()> {
+    async fn release_groups(&self, holder: &Holder) -> Result<()> {
         let holder = holder.clone();
         self.write(move |db| {
             db.sql("DELETE FROM groups WHERE holder = ?1")?.execute([&holder.0])?;
@@ -32,9 +37,9 @@ impl Groups for SqliteStore {
         .await
     }
 
-    async fn let_go(&self, holder: &Holder) -> Result<()> {
+    async fn release_all(&self, holder: &Holder) -> Result<()> {
         let holder = holder.clone();
-        self.write(move |db| let_go(db, &holder.0)).await
+        self.write(move |db| release_leases(db, &holder.0)).await
     }
 
     async fn free_dead(&self) -> Result<bool> {
@@ -44,7 +49,7 @@ impl Groups for SqliteStore {
         }
         let holders: Vec<String> = dead.iter().map(|dead| dead.holder.clone()).collect();
         tracing::info!(?holders, "these processes have died: their leases end");
-        self.write(move |db| holders.iter().try_for_each(|holder| let_go(db, holder))).await?;
+        self.write(move |db| holders.iter().try_for_each(|holder| release_leases(db, holder))).await?;
         dead.into_iter().for_each(Dead::delete);
         Ok(true)
     }
@@ -71,7 +76,7 @@ impl Groups for SqliteStore {
 }
 
 /// Releases every lease of this holder.
-fn let_go(db: &Db<'_>, holder: &str) -> Result<(), Fault> {
+fn release_leases(db: &Db<'_>, holder: &str) -> Result<(), SqliteError> {
     db.sql("DELETE FROM groups WHERE holder = ?1")?.execute([holder])?;
     // The index on due rows covers both conditions, and leases are few.
     db.sql(
@@ -85,8 +90,8 @@ fn let_go(db: &Db<'_>, holder: &str) -> Result<(), Fault> {
 }
 
 /// A group's lease, as stored in the file.
-struct Held {
-    /// [`Served::lease_name`] and the group's key.
+struct GroupLease {
+    /// [`ServedBackend::lease_name`] and the group's key.
     name: (String, String),
     holder: String,
     until: i64,
@@ -98,15 +103,15 @@ fn settled(
     db: &Db<'_>,
     holder: &Holder,
     lease: Duration,
-    served: &[Served],
-) -> Result<Option<Vec<Group>>, Fault> {
+    served: &[ServedBackend],
+) -> Result<Option<Vec<Group>>, SqliteError> {
     let open = open_groups(db, served)?;
     let leases = leases(db)?;
     // Renewed after a third of its duration, so that an idle server writes at most three times per lease.
     let low = db.until(lease * 2 / 3);
     let held = |name: &(String, String)| leases.iter().find(|held| held.name == *name);
     let mut mine = Vec::new();
-    for Open { group, name } in &open {
+    for OpenGroup { group, name } in &open {
         let Some(held) = held(name) else { return Ok(None) };
         let is_mine = held.holder == holder.0;
         if held.until <= if is_mine { low } else { db.now_ms() } {
@@ -120,16 +125,21 @@ fn settled(
     Ok(all_open.then_some(mine))
 }
 
-fn hold(db: &Db<'_>, holder: &Holder, lease: Duration, served: &[Served]) -> Result<Vec<Group>, Fault> {
+fn hold(
+    db: &Db<'_>,
+    holder: &Holder,
+    lease: Duration,
+    served: &[ServedBackend],
+) -> Result<Vec<Group>, SqliteError> {
     let open = open_groups(db, served)?;
-    for Held { name, holder: other, until } in leases(db)? {
+    for GroupLease { name, holder: other, until } in leases(db)? {
         let over = other == holder.0 || until <= db.now_ms();
         if over && !open.iter().any(|open| open.name == name) {
             db.sql("DELETE FROM groups WHERE backend = ?1 AND grp = ?2")?.execute([name.0, name.1])?;
         }
     }
     let mut held = Vec::new();
-    for Open { group, name } in open {
+    for OpenGroup { group, name } in open {
         let taken = db
             .sql(
                 "INSERT INTO groups (backend, grp, holder, until) VALUES (?1, ?2, ?3, ?4)
@@ -144,15 +154,15 @@ fn hold(db: &Db<'_>, holder: &Holder, lease: Duration, served: &[Served]) -> Res
 }
 
 /// A group with open jobs.
-struct Open {
+struct OpenGroup {
     group: Group,
-    /// As in [`Held::name`].
+    /// As in [`GroupLease::name`].
     name: (String, String),
 }
 
 /// Returns the groups of these backends with open jobs. It walks from group to group in the index; within a
 /// group it skips only jobs of another engine.
-fn open_groups(db: &Db<'_>, served: &[Served]) -> Result<Vec<Open>, Fault> {
+fn open_groups(db: &Db<'_>, served: &[ServedBackend]) -> Result<Vec<OpenGroup>, SqliteError> {
     let mut statement = db.sql(
         "SELECT grp FROM tasks WHERE backend = ?1 AND (?2 IS NULL OR grp > ?2)
              AND (identity IS NULL OR ?3 IS NULL OR identity = ?3) ORDER BY grp LIMIT 1",
@@ -164,7 +174,7 @@ fn open_groups(db: &Db<'_>, served: &[Served]) -> Result<Vec<Open>, Fault> {
             let params = params![served.backend, last, served.identity];
             let next = statement.query_row(params, |row| row.get::<_, String>(0)).optional()?;
             let Some(key) = next else { break };
-            groups.push(Open {
+            groups.push(OpenGroup {
                 group: Group { backend: served.backend.clone(), key: GroupKey::new(key.clone()) },
                 name: (served.lease_name(), key.clone()),
             });
@@ -174,13 +184,13 @@ fn open_groups(db: &Db<'_>, served: &[Served]) -> Result<Vec<Open>, Fault> {
     Ok(groups)
 }
 
-fn leases(db: &Db<'_>) -> Result<Vec<Held>, Fault> {
+fn leases(db: &Db<'_>) -> Result<Vec<GroupLease>, SqliteError> {
     let mut statement = db.sql("SELECT backend, grp, holder, until FROM groups ORDER BY backend, grp")?;
     let mut rows = statement.query([])?;
     let mut leases = Vec::new();
     while let Some(next) = rows.next()? {
         let name = (next.get(0)?, next.get(1)?);
-        leases.push(Held { name, holder: next.get(2)?, until: next.get(3)? });
+        leases.push(GroupLease { name, holder: next.get(2)?, until: next.get(3)? });
     }
     Ok(leases)
 }
@@ -190,7 +200,7 @@ fn open_jobs(
     group: &Group,
     identity: Option<&str>,
     opened_since: Timestamp,
-) -> Result<Vec<OpenJob>, Fault> {
+) -> Result<Vec<OpenJob>, SqliteError> {
     let mut statement = db.sql(
         "SELECT id, tool, handle, opened_at, version FROM tasks
          WHERE backend = ?1 AND grp = ?2 AND opened_at >= ?3

@@ -4,16 +4,16 @@ use async_trait::async_trait;
 use rusqlite::params;
 use taskbridge_sdk::Timestamp;
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::{Db, SqliteStore};
-use crate::store::entry::{self, Line};
-use crate::tasks::history::Entry;
+use crate::store::entry::{self, EntryColumns};
+use crate::tasks::history::HistoryEntry;
 use crate::tasks::store::{History, Result};
 use crate::tasks::task::TaskId;
 
 #[async_trait]
 impl History for SqliteStore {
-    async fn entries(&self, id: &TaskId) -> Result<Vec<Entry>> {
+    async fn entries(&self, id: &TaskId) -> Result<Vec<HistoryEntry>> {
         let id = id.clone();
         self.read_long(move |db| entries(db, &id)).await
     }
@@ -34,15 +34,20 @@ impl History for SqliteStore {
 }
 
 /// Writes an entry, in the transaction of its change.
-pub(super) fn note(db: &Db<'_>, task: &str, version: u64, line: Option<&Line>) -> Result<(), Fault> {
-    if let Some(Line { replica, what }) = line {
+pub(super) fn note(
+    db: &Db<'_>,
+    task: &str,
+    version: u64,
+    line: Option<&EntryColumns>,
+) -> Result<(), SqliteError> {
+    if let Some(EntryColumns { replica, what }) = line {
         db.sql("INSERT INTO entries (task, version, at, replica, what) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![task, version, db.now_ms(), replica, what])?;
     }
     Ok(())
 }
 
-fn entries(db: &Db<'_>, id: &TaskId) -> Result<Vec<Entry>, Fault> {
+fn entries(db: &Db<'_>, id: &TaskId) -> Result<Vec<HistoryEntry>, SqliteError> {
     let mut statement =
         db.sql("SELECT version, at, replica, what FROM entries WHERE task = ?1 ORDER BY n")?;
     let mut rows = statement.query([id.as_str()])?;
@@ -55,7 +60,7 @@ fn entries(db: &Db<'_>, id: &TaskId) -> Result<Vec<Entry>, Fault> {
 }
 
 /// Returns true if an entry is older than this time.
-fn is_old(db: &Db<'_>, before: i64) -> Result<bool, Fault> {
+fn is_old(db: &Db<'_>, before: i64) -> Result<bool, SqliteError> {
     let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM entries WHERE at < ?1)")?;
     Ok(statement.query_row([before], |row| row.get(0))?)
 }

@@ -3,27 +3,27 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::row;
 use super::{Db, history, notices};
-use crate::store::change::{Found, Wish};
-use crate::store::row::{Slots, line};
-use crate::tasks::store::{Attach, Once, Quota, SlotLimit};
+use crate::store::change::{InsertCommand, InsertDecision};
+use crate::store::row::{Slots, queue_name};
+use crate::tasks::store::{Attach, IdempotencyKey, Quota, SlotLimit};
 use crate::tasks::task::Task;
 
 /// Searches for an existing row that serves the call, and writes the new one if there is none.
-pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
+pub(super) fn insert(db: &Db<'_>, wish: &InsertCommand) -> Result<InsertDecision, SqliteError> {
     if let Some(once) = &wish.once
         && let Some((task, digest)) = holder_of(db, once)?
     {
-        return Ok(Found::Existing { task, same: digest == once.digest });
+        return Ok(InsertDecision::Existing { task, same: digest == once.digest });
     }
     if let Some(attach) = &wish.attach
         && let Some(task) = abandoned(db, attach, &wish.row.owner)?
     {
         // The call's key then refers to the existing task, as it would to a new one.
         note_key(db, wish.once.as_ref(), task.id.as_str())?;
-        return Ok(Found::Abandoned(task));
+        return Ok(InsertDecision::Abandoned(task));
     }
     if let Some(most) = wish.most_kept {
         let (rows, bytes) = kept(db, &wish.row.owner, most)?;
@@ -32,18 +32,18 @@ pub(super) fn insert(db: &Db<'_>, wish: &Wish) -> Result<Found, Fault> {
         }
     }
     if let Slots::Held(slots) = &wish.row.slots {
-        let full = taken_up(db, &wish.limits)?;
-        if full.is_some() || somebody_waits(db, &line(slots), &wish.behind)? {
-            return Ok(Found::NoSlot { full: full.map(str::to_owned) });
+        let full = first_full_slot(db, &wish.limits)?;
+        if full.is_some() || has_waiters(db, &queue_name(slots), &wish.behind)? {
+            return Ok(InsertDecision::NoSlot { full: full.map(str::to_owned) });
         }
     }
     write(db, wish)?;
     notices::owe(db, &wish.notices)?;
-    Ok(Found::Nothing)
+    Ok(InsertDecision::Nothing)
 }
 
 /// Returns the row of a key, and the digest of the call that created it. An expired row counts as deleted.
-fn holder_of(db: &Db<'_>, once: &Once) -> Result<Option<(Task, String)>, Fault> {
+fn holder_of(db: &Db<'_>, once: &IdempotencyKey) -> Result<Option<(Task, String)>, SqliteError> {
     let mut statement = db.sql(
         "SELECT t.version, t.body, t.n, o.digest FROM once o JOIN tasks t ON t.id = o.task
          WHERE o.scope = ?1 AND o.key = ?2 AND t.expires_at > ?3",
@@ -56,7 +56,7 @@ fn holder_of(db: &Db<'_>, once: &Once) -> Result<Option<(Task, String)>, Fault> 
 }
 
 /// Returns the newest row of this digest whose call was abandoned within the time limit.
-fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, Fault> {
+fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, SqliteError> {
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
          WHERE digest = ?1 AND waiting_until <= ?2 AND waiting_until > ?3 AND owner = ?4 AND expires_at > ?2
@@ -69,7 +69,7 @@ fn abandoned(db: &Db<'_>, attach: &Attach, owner: &str) -> Result<Option<Task>, 
 
 /// Returns the number and bytes of an owner's rows, up to the limit of rows. Expired rows count until they
 /// are deleted, so that the index alone is sufficient.
-fn kept(db: &Db<'_>, owner: &str, most: Quota) -> Result<(i64, i64), Fault> {
+fn kept(db: &Db<'_>, owner: &str, most: Quota) -> Result<(i64, i64), SqliteError> {
     let mut statement = db.sql(
         "SELECT count(*), coalesce(sum(bytes), 0) FROM (SELECT bytes FROM tasks WHERE owner = ?1 LIMIT ?2)",
     )?;
@@ -77,7 +77,10 @@ fn kept(db: &Db<'_>, owner: &str, most: Quota) -> Result<(i64, i64), Fault> {
 }
 
 /// Returns the first of these slots that is full.
-pub(super) fn taken_up<'l>(db: &Db<'_>, limits: &'l [SlotLimit]) -> Result<Option<&'l str>, Fault> {
+pub(super) fn first_full_slot<'l>(
+    db: &Db<'_>,
+    limits: &'l [SlotLimit],
+) -> Result<Option<&'l str>, SqliteError> {
     for SlotLimit { slot, limit } in limits {
         let mut statement =
             db.sql("SELECT count(*) >= ?2 FROM (SELECT 1 FROM slots WHERE slot = ?1 LIMIT ?2)")?;
@@ -90,7 +93,7 @@ pub(super) fn taken_up<'l>(db: &Db<'_>, limits: &'l [SlotLimit]) -> Result<Optio
 
 /// Returns true if a row is queued in this queue, or in any queue of one of the slots in `behind`. It walks
 /// from queue to queue, and reads only the first row of each.
-fn somebody_waits(db: &Db<'_>, line: &str, behind: &[String]) -> Result<bool, Fault> {
+fn has_waiters(db: &Db<'_>, line: &str, behind: &[String]) -> Result<bool, SqliteError> {
     let mut statement = db.sql("SELECT 1 FROM tasks WHERE line = ?1 LIMIT 1")?;
     if statement.exists([line])? {
         return Ok(true);
@@ -107,8 +110,8 @@ fn somebody_waits(db: &Db<'_>, line: &str, behind: &[String]) -> Result<bool, Fa
     Ok(false)
 }
 
-fn write(db: &Db<'_>, wish: &Wish) -> Result<(), Fault> {
-    let Wish { row, once, lease, .. } = wish;
+fn write(db: &Db<'_>, wish: &InsertCommand) -> Result<(), SqliteError> {
+    let InsertCommand { row, once, lease, .. } = wish;
     let (holder, until) = match lease {
         Some((holder, lease)) => (Some(&holder.0), Some(db.until(*lease))),
         None => (None, None),
@@ -150,8 +153,8 @@ fn write(db: &Db<'_>, wish: &Wish) -> Result<(), Fault> {
 }
 
 /// Records the row of an idempotency key. A key of an expired row is reassigned to this one.
-fn note_key(db: &Db<'_>, once: Option<&Once>, task: &str) -> Result<(), Fault> {
-    if let Some(Once { scope, key, digest }) = once {
+fn note_key(db: &Db<'_>, once: Option<&IdempotencyKey>, task: &str) -> Result<(), SqliteError> {
+    if let Some(IdempotencyKey { scope, key, digest }) = once {
         db.sql("INSERT OR REPLACE INTO once (scope, key, digest, task) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![scope, key, digest, task])?;
     }
@@ -159,7 +162,7 @@ fn note_key(db: &Db<'_>, once: Option<&Once>, task: &str) -> Result<(), Fault> {
 }
 
 /// Records the slots that a row has taken; it may already have them.
-pub(super) fn hold(db: &Db<'_>, slots: &[String], task: &str) -> Result<(), Fault> {
+pub(super) fn hold(db: &Db<'_>, slots: &[String], task: &str) -> Result<(), SqliteError> {
     for slot in slots {
         db.sql("INSERT OR IGNORE INTO slots (slot, task) VALUES (?1, ?2)")?.execute([slot, task])?;
     }

@@ -1,8 +1,8 @@
 //! The store in one SQLite file. Several processes can use the file at once.
 //!
-//! - `writer`: one connection writes, with many operations per transaction; `turn`: lets other processes
-//!   write.
-//! - `readers`: a small pool of reading connections; `polled`: a cache of parsed tasks for polls.
+//! - `writer`: one connection writes, with many operations per transaction; `fair_yield`: lets other
+//!   processes write.
+//! - `readers`: a small pool of reading connections; `task_cache`: a cache of parsed tasks for polls.
 //! - `schema`: the schema by version. `row`: converts a row into a task.
 //! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`:
 //!   the traits of [`crate::tasks::store`].
@@ -13,6 +13,7 @@ mod audit;
 mod claim;
 mod connect;
 mod export;
+mod fair_yield;
 mod fault;
 mod files;
 mod groups;
@@ -21,7 +22,6 @@ mod holders;
 mod insert;
 mod notes;
 mod notices;
-mod polled;
 mod queue;
 mod readers;
 mod row;
@@ -29,10 +29,10 @@ mod schema;
 mod sessions;
 mod survey;
 mod tally;
+mod task_cache;
 mod tasks;
 #[cfg(test)]
 mod tests;
-mod turn;
 mod update;
 mod writer;
 
@@ -47,12 +47,12 @@ use parking_lot::Mutex;
 use rusqlite::{CachedStatement, Connection};
 use taskbridge_sdk::Timestamp;
 
-use self::fault::Fault;
+use self::fault::SqliteError;
 use self::files::Files;
 use self::holders::Holders;
-use self::polled::Polled;
 use self::readers::Readers;
-use self::writer::{Desk, Writer};
+use self::task_cache::TaskCache;
+use self::writer::{Writer, WriterConnection};
 use crate::clock::Clock;
 use crate::store::write_state::WriteState;
 use crate::tasks::store::{Groups as _, Holder, Result, StoreError};
@@ -76,7 +76,7 @@ pub struct SqliteStore {
     writer: Writer,
     mode: Mode,
     commits: Arc<AtomicU64>,
-    polled: Polled,
+    polled: TaskCache,
     holders: Holders,
     state: Arc<WriteState>,
     /// The last seen [`notes::data_version`].
@@ -101,20 +101,21 @@ impl SqliteStore {
         };
         let readers = Arc::new(Readers::open(path, Arc::clone(&clock), count, mode)?);
         let commits = Arc::new(AtomicU64::new(0));
-        let seen = notes::data_version(&db).map_err(|error| Fault::from(error).at(path))?;
+        let seen =
+            notes::data_version(&db).map_err(|error| SqliteError::from(error).into_store_error(path))?;
         let files = match mode {
             Mode::Threaded => Some(Files::of(path).map_err(|error| fault::cannot_open(path, &error))?),
             Mode::Inline => None,
         };
         let state = Arc::new(WriteState::default());
         let (path_of, commits_of, state_of) = (path.clone(), Arc::clone(&commits), Arc::clone(&state));
-        let desk = Desk { db, clock, path: path_of, commits: commits_of, state: state_of, files };
+        let desk = WriterConnection { db, clock, path: path_of, commits: commits_of, state: state_of, files };
         let writer = match mode {
             Mode::Threaded => Writer::threaded(desk)?,
             Mode::Inline => Writer::Inline(Mutex::new(desk)),
         };
         let (holders, seen) = (Holders::of(path), AtomicI64::new(seen));
-        Ok(Self { readers, writer, mode, commits, polled: Polled::default(), holders, state, seen })
+        Ok(Self { readers, writer, mode, commits, polled: TaskCache::default(), holders, state, seen })
     }
 
     /// Opens an existing file with the current schema; creates and migrates nothing.
@@ -161,14 +162,14 @@ impl SqliteStore {
 
     /// Executes a short read on the caller's thread: a cached page is read within microseconds, and a
     /// switch to another thread would cost more than the read.
-    fn read<T>(&self, query: impl FnOnce(&Db<'_>) -> Result<T, Fault>) -> Result<T> {
+    fn read<T>(&self, query: impl FnOnce(&Db<'_>) -> Result<T, SqliteError>) -> Result<T> {
         self.readers.read(query)
     }
 
     /// Executes a read that may take milliseconds, outside the threads that serve requests.
     async fn read_long<T: Send + 'static>(
         &self,
-        query: impl FnOnce(&Db<'_>) -> Result<T, Fault> + Send + 'static,
+        query: impl FnOnce(&Db<'_>) -> Result<T, SqliteError> + Send + 'static,
     ) -> Result<T> {
         match self.mode {
             Mode::Inline => self.readers.read(query),
@@ -184,7 +185,7 @@ impl SqliteStore {
     /// Executes a write as soon as possible.
     async fn write<T: Send + 'static>(
         &self,
-        work: impl FnMut(&Db<'_>) -> Result<T, Fault> + Send + 'static,
+        work: impl FnMut(&Db<'_>) -> Result<T, SqliteError> + Send + 'static,
     ) -> Result<T> {
         self.writer.write(Duration::ZERO, work).await
     }
@@ -193,7 +194,7 @@ impl SqliteStore {
     async fn write_within<T: Send + 'static>(
         &self,
         patience: Duration,
-        work: impl FnMut(&Db<'_>) -> Result<T, Fault> + Send + 'static,
+        work: impl FnMut(&Db<'_>) -> Result<T, SqliteError> + Send + 'static,
     ) -> Result<T> {
         self.writer.write(patience, work).await
     }
@@ -211,7 +212,7 @@ impl<'c> Db<'c> {
     }
 
     /// Returns a statement, prepared on its first use.
-    fn sql(&self, statement: &str) -> Result<CachedStatement<'c>, Fault> {
+    fn sql(&self, statement: &str) -> Result<CachedStatement<'c>, SqliteError> {
         Ok(self.conn.prepare_cached(statement)?)
     }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
 use taskbridge_sdk::Timestamp;
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::{Db, Mode, SqliteStore};
 use crate::store::durations;
 use crate::tasks::store::{Durations, Facts, Hint, Hints, Keys, Result, Time};
@@ -33,11 +33,11 @@ impl Durations for SqliteStore {
 }
 
 /// Records a duration. The median is computed here, when a job ends, and not on every poll that reads it.
-fn record(db: &Db<'_>, tool: &str, took: i64) -> Result<(), Fault> {
+fn record(db: &Db<'_>, tool: &str, took: i64) -> Result<(), SqliteError> {
     let known: Option<String> =
         db.sql("SELECT took FROM history WHERE tool = ?1")?.query_row([tool], |row| row.get(0)).optional()?;
     let (json, median) = durations::with(known.as_deref(), took)
-        .map_err(|error| Fault::Row(format!("the history of {tool} cannot be understood ({error})")))?;
+        .map_err(|error| SqliteError::Row(format!("the history of {tool} cannot be understood ({error})")))?;
     db.sql("INSERT OR REPLACE INTO history (tool, took, median) VALUES (?1, ?2, ?3)")?
         .execute(params![tool, json, median])?;
     Ok(())

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
 use taskbridge_sdk::Timestamp;
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::{Db, SqliteStore};
 use crate::store::row::{self, NoticeRow};
 use crate::tasks::notices::Notice;
-use crate::tasks::store::{Forget, Holder, Notices, Owed, Result};
+use crate::tasks::store::{Forget, Holder, LeasedNotice, Notices, Result};
 
 #[async_trait]
 impl Notices for SqliteStore {
@@ -20,7 +20,7 @@ impl Notices for SqliteStore {
         holder: &Holder,
         lease: Duration,
         limit: usize,
-    ) -> Result<Vec<Owed>> {
+    ) -> Result<Vec<LeasedNotice>> {
         // An idle tick only reads.
         let some_due = |db: &Db<'_>| {
             let mut statement =
@@ -34,7 +34,7 @@ impl Notices for SqliteStore {
         self.write(move |db| take(db, &receiver, &holder, lease, limit)).await
     }
 
-    async fn strike(&self, notice: &Notice) -> Result<()> {
+    async fn ack_notice(&self, notice: &Notice) -> Result<()> {
         let Notice { id, receiver, .. } = notice.clone();
         self.write(move |db| {
             db.sql("DELETE FROM notices WHERE id = ?1 AND receiver = ?2")?.execute([&id, &receiver])?;
@@ -43,7 +43,7 @@ impl Notices for SqliteStore {
         .await
     }
 
-    async fn put_off(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
+    async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()> {
         let (Notice { id, receiver, .. }, holder) = (notice.clone(), holder.clone());
         self.write(move |db| {
             let due = db.until(pause);
@@ -89,7 +89,7 @@ fn take(
     holder: &Holder,
     lease: Duration,
     limit: usize,
-) -> Result<Vec<Owed>, Fault> {
+) -> Result<Vec<LeasedNotice>, SqliteError> {
     let mut statement = db.sql(
         "SELECT id, attempts + 1, body FROM notices WHERE receiver = ?1 AND due_at <= ?2 ORDER BY due_at, id LIMIT ?3",
     )?;
@@ -103,7 +103,7 @@ fn take(
     for (id, attempts, body) in due {
         leased.execute(params![id, receiver, holder.0, db.until(lease), attempts])?;
         match row::notice(id, receiver, &body) {
-            Ok(notice) => owed.push(Owed { notice, attempts }),
+            Ok(notice) => owed.push(LeasedNotice { notice, attempts }),
             Err(why) => tracing::error!(%why, "a notice is left out"),
         }
     }
@@ -111,7 +111,7 @@ fn take(
 }
 
 /// Writes the notices of a change.
-pub(super) fn owe(db: &Db<'_>, notices: &[NoticeRow]) -> Result<(), Fault> {
+pub(super) fn owe(db: &Db<'_>, notices: &[NoticeRow]) -> Result<(), SqliteError> {
     for notice in notices {
         db.sql(
             "INSERT OR IGNORE INTO notices (id, receiver, since, due_at, body) VALUES (?1, ?2, ?3, ?4, ?5)",

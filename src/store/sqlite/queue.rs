@@ -4,14 +4,14 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
 
 use super::row;
-use super::{Db, SqliteStore, fault::Fault};
-use crate::store::row::line;
-use crate::tasks::store::{Queue, Result, Served};
+use super::{Db, SqliteStore, fault::SqliteError};
+use crate::store::row::queue_name;
+use crate::tasks::store::{Queue, Result, ServedBackend};
 use crate::tasks::task::Task;
 
 #[async_trait]
 impl Queue for SqliteStore {
-    async fn heads(&self, served: &[Served]) -> Result<Vec<Task>> {
+    async fn heads(&self, served: &[ServedBackend]) -> Result<Vec<Task>> {
         let served = served.to_vec();
         self.read_long(move |db| heads(db, &served)).await
     }
@@ -20,14 +20,14 @@ impl Queue for SqliteStore {
         self.read(|db| {
             let mut statement =
                 db.sql("SELECT count(*) FROM tasks WHERE line = ?1 AND (created_at, id) < (?2, ?3)")?;
-            let place = params![line(&task.slots), task.created_at.as_millis(), task.id.as_str()];
+            let place = params![queue_name(&task.slots), task.created_at.as_millis(), task.id.as_str()];
             Ok(statement.query_row(place, |row| row.get(0))?)
         })
     }
 }
 
 /// Walks from queue to queue; within a queue it skips only rows of other backends and unreadable ones.
-fn heads(db: &Db<'_>, served: &[Served]) -> Result<Vec<Task>, Fault> {
+fn heads(db: &Db<'_>, served: &[ServedBackend]) -> Result<Vec<Task>, SqliteError> {
     let mut next_line = db.sql("SELECT line FROM tasks WHERE line > ?1 ORDER BY line LIMIT 1")?;
     let mut waiting = db.sql(
         "SELECT version, body, n, of_backend, identity FROM tasks WHERE line = ?1 ORDER BY created_at, id",

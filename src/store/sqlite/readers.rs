@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::{Db, Mode, connect};
 use crate::clock::Clock;
 use crate::tasks::store::Result;
@@ -28,10 +28,10 @@ impl Readers {
     }
 
     /// Runs a query. Each of its statements sees the newest commit.
-    pub(super) fn read<T>(&self, query: impl FnOnce(&Db<'_>) -> Result<T, Fault>) -> Result<T> {
+    pub(super) fn read<T>(&self, query: impl FnOnce(&Db<'_>) -> Result<T, SqliteError>) -> Result<T> {
         let db = self.free();
         tracing::trace!(target: "calls", "to the store, a read");
-        query(&Db::new(&db, &*self.clock)).map_err(|fault| fault.at(&self.path))
+        query(&Db::new(&db, &*self.clock)).map_err(|fault| fault.into_store_error(&self.path))
     }
 
     /// Returns the first free connection; if there is none, waits for one of them in turn.

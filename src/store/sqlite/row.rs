@@ -1,16 +1,16 @@
 //! Converts a row into a task.
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use crate::tasks::task::Task;
 
 /// Parses the task of a row whose first columns are `version`, `body` and `n`.
-pub(super) fn task(row: &rusqlite::Row<'_>) -> Result<Task, Fault> {
+pub(super) fn task(row: &rusqlite::Row<'_>) -> Result<Task, SqliteError> {
     let body = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
     match taskbridge_sdk::from_json::<Task>(body) {
         Ok(task) => Ok(Task { version: row.get(0)?, ..task }),
         Err(error) => {
             let n: i64 = row.get(2)?;
-            Err(Fault::Unreadable(format!(
+            Err(SqliteError::Unreadable(format!(
                 "the task in row {n} cannot be understood ({error}); was it changed by hand?"
             )))
         }
@@ -19,10 +19,10 @@ pub(super) fn task(row: &rusqlite::Row<'_>) -> Result<Task, Fault> {
 
 /// Parses the task of such a row, or skips it if it is unreadable, so that it does not hide the other rows.
 /// Clients list often, so only a claim logs it as an error.
-pub(super) fn readable(row: &rusqlite::Row<'_>) -> Result<Option<Task>, Fault> {
+pub(super) fn readable(row: &rusqlite::Row<'_>) -> Result<Option<Task>, SqliteError> {
     match task(row) {
         Ok(task) => Ok(Some(task)),
-        Err(Fault::Unreadable(why)) => {
+        Err(SqliteError::Unreadable(why)) => {
             tracing::debug!(%why, "a row is left out");
             Ok(None)
         }
@@ -31,7 +31,7 @@ pub(super) fn readable(row: &rusqlite::Row<'_>) -> Result<Option<Task>, Fault> {
 }
 
 /// Parses the tasks of such rows.
-pub(super) fn tasks(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Task>, Fault> {
+pub(super) fn tasks(mut rows: rusqlite::Rows<'_>) -> Result<Vec<Task>, SqliteError> {
     let mut tasks = Vec::new();
     while let Some(next) = rows.next()? {
         tasks.extend(readable(next)?);

@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 
 /// All migrations in order. A released migration never changes; a new one is added at the end.
 const MIGRATIONS: [&str; 8] = [
@@ -27,7 +27,7 @@ const APPLICATION: i32 = 0x7461_736b;
 ///
 /// # Errors
 /// If the file belongs to another program, or if only newer versions of this one can use it.
-pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
+pub(super) fn version(db: &Connection) -> Result<usize, SqliteError> {
     // One transaction: another process may create the file between two reads.
     let _look = db.is_autocommit().then(|| db.unchecked_transaction()).transpose()?;
     let application: i32 = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -35,7 +35,7 @@ pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     let empty = application == 0 && version == 0 && tables == 0;
     if !empty && application != APPLICATION {
-        return Err(Fault::Row(
+        return Err(SqliteError::Row(
             "this is the SQLite database of another program; name another file".to_owned(),
         ));
     }
@@ -43,7 +43,7 @@ pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
         // Every newer schema has this table.
         let oldest: usize = db.query_row("SELECT oldest FROM taskbridge_schema", [], |row| row.get(0))?;
         if oldest > KNOWN {
-            return Err(Fault::Row(format!(
+            return Err(SqliteError::Row(format!(
                 "its schema has version {version}, which programs that know version {oldest} can use, and this one \
                  knows versions up to {KNOWN}: a newer taskbridge has used it. Run that one, or a newer one, or name \
                  another file (a copy from before the upgrade, if tasks since then need not be kept)"
@@ -57,12 +57,12 @@ pub(super) fn version(db: &Connection) -> Result<usize, Fault> {
 ///
 /// # Errors
 /// As [`version`], or if its schema is older.
-pub(super) fn is_current(db: &Connection) -> Result<(), Fault> {
+pub(super) fn is_current(db: &Connection) -> Result<(), SqliteError> {
     let version = version(db)?;
     if version >= KNOWN {
         return Ok(());
     }
-    Err(Fault::Row(format!(
+    Err(SqliteError::Row(format!(
         "its schema has version {version}, and this program needs {KNOWN}: start a server of this version on it first, \
          which brings it up to date"
     )))
@@ -72,7 +72,7 @@ pub(super) fn is_current(db: &Connection) -> Result<(), Fault> {
 ///
 /// # Errors
 /// As [`version`], or if it cannot be written; it is then unchanged.
-pub(super) fn migrate(db: &mut Connection) -> Result<(), Fault> {
+pub(super) fn migrate(db: &mut Connection) -> Result<(), SqliteError> {
     if version(db)? >= KNOWN {
         return Ok(());
     }

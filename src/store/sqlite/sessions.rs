@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension, params};
 use taskbridge_sdk::Timestamp;
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::{Db, SqliteStore};
-use crate::tasks::store::{Result, Sessions, Setting, Settings};
+use crate::tasks::store::{Result, SessionChange, SessionSettings, Sessions};
 
 #[async_trait]
 impl Sessions for SqliteStore {
@@ -29,11 +29,16 @@ impl Sessions for SqliteStore {
         })
     }
 
-    async fn settings(&self, nonce: &str) -> Result<Option<Settings>> {
-        self.read(|db| Ok(settings(db, nonce)?.unwrap_or_else(|| Some(Settings::default()))))
+    async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>> {
+        self.read(|db| Ok(settings(db, nonce)?.unwrap_or_else(|| Some(SessionSettings::default()))))
     }
 
-    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>> {
+    async fn set(
+        &self,
+        nonce: &str,
+        setting: SessionChange,
+        forget_after: Timestamp,
+    ) -> Result<Option<SessionSettings>> {
         let nonce = nonce.to_owned();
         self.write(move |db| {
             let before = match settings(db, &nonce)? {
@@ -42,7 +47,7 @@ impl Sessions for SqliteStore {
                 before => before.flatten().unwrap_or_default(),
             };
             let Some(after) = before.with(&setting) else { return Ok(None) };
-            let json = serde_json::to_string(&after).map_err(|error| Fault::Row(error.to_string()))?;
+            let json = serde_json::to_string(&after).map_err(|error| SqliteError::Row(error.to_string()))?;
             db.sql("INSERT OR REPLACE INTO sessions (nonce, forget_after, settings) VALUES (?1, ?2, ?3)")?
                 .execute(params![nonce, forget_after.as_millis(), json])?;
             Ok(Some(after))
@@ -52,12 +57,12 @@ impl Sessions for SqliteStore {
 }
 
 /// Returns the settings of a session: outer `None` if it has no row, inner `None` if it has ended.
-fn settings(db: &Db<'_>, nonce: &str) -> Result<Option<Option<Settings>>, Fault> {
+fn settings(db: &Db<'_>, nonce: &str) -> Result<Option<Option<SessionSettings>>, SqliteError> {
     let mut statement = db.sql("SELECT settings FROM sessions WHERE nonce = ?1")?;
     let row: Option<Option<String>> = statement.query_row([nonce], |row| row.get(0)).optional()?;
     let Some(Some(json)) = row else { return Ok(row.map(|_| None)) };
     let settings = taskbridge_sdk::from_json(json.as_bytes()).map_err(|error| {
-        Fault::Unreadable(format!("what a session has set cannot be understood ({error})"))
+        SqliteError::Unreadable(format!("what a session has set cannot be understood ({error})"))
     })?;
     Ok(Some(Some(settings)))
 }

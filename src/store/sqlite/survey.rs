@@ -4,17 +4,17 @@ use async_trait::async_trait;
 use rusqlite::params;
 use rusqlite::types::ValueRef;
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::{Db, SqliteStore, row};
 use crate::store::survey::{
-    BESIDE, COLUMNS, Cell, OwedNotice, Strays, Survey, Surveyed, UNFINISHED, Unfinished, differs,
+    BESIDE, COLUMNS, Cell, OwedNotice, RelatedRecords, Survey, SurveyRow, UNFINISHED, Unfinished, differs,
 };
 use crate::tasks::store::Result;
 use crate::tasks::task::TaskId;
 
 #[async_trait]
 impl Survey for SqliteStore {
-    async fn rows(&self, after: &str, limit: usize) -> Result<Vec<Surveyed>> {
+    async fn rows(&self, after: &str, limit: usize) -> Result<Vec<SurveyRow>> {
         let after = after.to_owned();
         self.read_long(move |db| rows(db, &after, limit)).await
     }
@@ -40,7 +40,7 @@ impl Survey for SqliteStore {
         self.read_long(move |db| all(db, UNFINISHED, read)).await
     }
 
-    async fn strays(&self) -> Result<Strays> {
+    async fn related_records(&self) -> Result<RelatedRecords> {
         self.read_long(strays).await
     }
 }
@@ -49,14 +49,14 @@ fn all<T>(
     db: &Db<'_>,
     sql: &str,
     read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Vec<T>, Fault> {
+) -> Result<Vec<T>, SqliteError> {
     let mut statement = db.sql(sql)?;
     let rows = statement.query_map([], |row| read(row))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-fn strays(db: &Db<'_>) -> Result<Strays, Fault> {
-    let mut strays = Strays::default();
+fn strays(db: &Db<'_>) -> Result<RelatedRecords, SqliteError> {
+    let mut strays = RelatedRecords::default();
     for table in BESIDE {
         let sql =
             format!("SELECT DISTINCT task FROM {table} WHERE task NOT IN (SELECT id FROM tasks) LIMIT 100");
@@ -96,7 +96,7 @@ fn strays(db: &Db<'_>) -> Result<Strays, Fault> {
 
 /// Reads rows. The selected columns are version, body and number, then those of [`COLUMNS`] in their order,
 /// then those of the store.
-fn rows(db: &Db<'_>, after: &str, limit: usize) -> Result<Vec<Surveyed>, Fault> {
+fn rows(db: &Db<'_>, after: &str, limit: usize) -> Result<Vec<SurveyRow>, SqliteError> {
     let mut statement = db.sql(
         "SELECT version, body, n, owner, tool, created_at, expires_at, due_at, backend, grp, opened_at, handle, closed,
                 session, line, digest, waiting_until,
@@ -110,10 +110,10 @@ fn rows(db: &Db<'_>, after: &str, limit: usize) -> Result<Vec<Surveyed>, Fault> 
         let id: String = found.get(18)?;
         let task = match row::task(found) {
             Ok(task) => Ok(task),
-            Err(Fault::Unreadable(why)) => Err(why),
+            Err(SqliteError::Unreadable(why)) => Err(why),
             Err(fault) => return Err(fault),
         };
-        let cells: Result<Vec<Cell>, Fault> =
+        let cells: Result<Vec<Cell>, SqliteError> =
             (3..2 + COLUMNS.len()).map(|at| Ok(cell(found.get_ref(at)?))).collect();
         let slots: String = found.get(17)?;
         let slots = serde_json::from_str(&slots).unwrap_or_default();
@@ -121,7 +121,7 @@ fn rows(db: &Db<'_>, after: &str, limit: usize) -> Result<Vec<Surveyed>, Fault> 
             Ok(task) => differs(&id, task, &cells?, slots, str::to_owned, str::to_owned),
             Err(_) => Vec::new(),
         };
-        surveyed.push(Surveyed {
+        surveyed.push(SurveyRow {
             id,
             version: found.get(0)?,
             task,

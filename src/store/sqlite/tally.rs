@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::{Db, SqliteStore};
 use crate::tasks::meter::Phase;
 use crate::tasks::store::{Counts, Result, Tally};
@@ -28,7 +28,7 @@ impl Tally for SqliteStore {
     }
 }
 
-fn tally(db: &Db<'_>) -> Result<Counts, Fault> {
+fn tally(db: &Db<'_>) -> Result<Counts, SqliteError> {
     let mut counts = Counts::default();
     let mut statement = db.sql(LIVE)?;
     let mut rows = statement.query([])?;

@@ -8,29 +8,29 @@ use rusqlite::params;
 use taskbridge_sdk::{Output, Timestamp};
 
 use super::claim;
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::insert;
-use super::polled::Polled;
 use super::row;
+use super::task_cache::TaskCache;
 use super::update;
 use super::{Db, SqliteStore};
-use crate::store::change::{Amend, Wish};
+use crate::store::change::{InsertCommand, UpdateCommand};
 use crate::store::row::purged;
 use crate::tasks::store::{
-    Change, ClaimRequest, Claimed, Found, Holder, Inserted, NewTask, Position, Purged, Reach, Result, Served,
-    StoreError, TaskStore, Updated,
+    AccessScope, BoundedOutput, Change, ClaimRequest, Claimed, Holder, InsertResult, NewTask, Position,
+    Purged, Result, ServedBackend, StoreError, TaskStore, UpdateResult,
 };
 use crate::tasks::task::{Owner, Task, TaskId};
 
 #[async_trait]
 impl TaskStore for SqliteStore {
-    async fn insert(&self, new: NewTask) -> Result<Inserted> {
-        let (wish, task) = Wish::of(new).map_err(cannot_write)?;
+    async fn insert(&self, new: NewTask) -> Result<InsertResult> {
+        let (wish, task) = InsertCommand::of(new).map_err(cannot_write)?;
         let found = self.write(move |db| insert::insert(db, &wish)).await?;
         Ok(found.with(task))
     }
 
-    async fn get(&self, id: &TaskId, within: Option<Reach<'_>>) -> Result<Option<Task>> {
+    async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>> {
         self.read(|db| match within {
             Some(reach) => poll(db, &self.polled, id, reach),
             None => get(db, id),
@@ -45,17 +45,21 @@ impl TaskStore for SqliteStore {
         })
     }
 
-    async fn output_within(&self, id: &TaskId, most: usize) -> Result<Found> {
+    async fn output_within(&self, id: &TaskId, most: usize) -> Result<BoundedOutput> {
         self.read(|db| {
             let sql =
                 "SELECT octet_length(body), CASE WHEN octet_length(body) <= ?2 THEN body END FROM outputs
                        WHERE task = ?1";
             let mut statement = db.sql(sql)?;
             let mut rows = statement.query((id.as_str(), i64::try_from(most).unwrap_or(i64::MAX)))?;
-            let Some(found) = rows.next()? else { return Ok(Found::Nothing) };
+            let Some(found) = rows.next()? else { return Ok(BoundedOutput::Nothing) };
             let bytes: i64 = found.get(0)?;
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            if bytes > most { Ok(Found::Longer(bytes)) } else { output(found, 1).map(Found::Whole) }
+            if bytes > most {
+                Ok(BoundedOutput::Longer(bytes))
+            } else {
+                output(found, 1).map(BoundedOutput::Whole)
+            }
         })
     }
 
@@ -75,9 +79,9 @@ impl TaskStore for SqliteStore {
         .await
     }
 
-    async fn update(&self, change: Change<'_>) -> Result<Updated> {
+    async fn update(&self, change: Change<'_>) -> Result<UpdateResult> {
         let patience = change.patience;
-        let amend = Amend::of(change).map_err(cannot_write)?;
+        let amend = UpdateCommand::of(change).map_err(cannot_write)?;
         self.write_within(patience, move |db| update::update(db, &amend)).await
     }
 
@@ -88,7 +92,7 @@ impl TaskStore for SqliteStore {
 
     async fn list_due(
         &self,
-        served: &Served,
+        served: &ServedBackend,
         after: Option<&(Timestamp, TaskId)>,
         limit: usize,
     ) -> Result<Vec<Task>> {
@@ -96,8 +100,10 @@ impl TaskStore for SqliteStore {
         self.read_long(move |db| claim::list_due(db, &served, after.as_ref(), limit)).await
     }
 
-    async fn adopt(&self, served: &Served) -> Result<Vec<(String, u64)>> {
-        let Served { backend, identity: Some(identity) } = served.clone() else { return Ok(Vec::new()) };
+    async fn adopt(&self, served: &ServedBackend) -> Result<Vec<(String, u64)>> {
+        let ServedBackend { backend, identity: Some(identity) } = served.clone() else {
+            return Ok(Vec::new());
+        };
         self.write(move |db| claim::adopt(db, &backend, &identity)).await
     }
 
@@ -126,7 +132,7 @@ impl TaskStore for SqliteStore {
         .await
     }
 
-    async fn next_due(&self, served: &[Served]) -> Result<Vec<Option<Timestamp>>> {
+    async fn next_due(&self, served: &[ServedBackend]) -> Result<Vec<Option<Timestamp>>> {
         self.read(|db| served.iter().map(|served| claim::next_due(db, served)).collect())
     }
 }
@@ -136,14 +142,19 @@ fn cannot_write(error: serde_json::Error) -> StoreError {
 }
 
 /// Returns the task with this id, for any owner.
-fn get(db: &Db<'_>, id: &TaskId) -> Result<Option<Task>, Fault> {
+fn get(db: &Db<'_>, id: &TaskId) -> Result<Option<Task>, SqliteError> {
     let mut statement = db.sql("SELECT version, body, n FROM tasks WHERE id = ?1")?;
     statement.query([id.as_str()])?.next()?.map(row::task).transpose()
 }
 
 /// Returns the task within this reach, unless it has expired. Clients poll often, and usually find no
 /// change.
-fn poll(db: &Db<'_>, polled: &Polled, id: &TaskId, reach: Reach<'_>) -> Result<Option<Task>, Fault> {
+fn poll(
+    db: &Db<'_>,
+    polled: &TaskCache,
+    id: &TaskId,
+    reach: AccessScope<'_>,
+) -> Result<Option<Task>, SqliteError> {
     let mut statement = db.sql(
         "SELECT version, body, n FROM tasks
          WHERE id = ?1 AND (owner = ?2 OR tool IN (SELECT value FROM json_each(?4))) AND expires_at > ?3",
@@ -160,7 +171,12 @@ fn poll(db: &Db<'_>, polled: &Polled, id: &TaskId, reach: Reach<'_>) -> Result<O
     Ok(Some(task))
 }
 
-fn list(db: &Db<'_>, owner: &Owner, after: Option<&Position>, limit: usize) -> Result<Vec<Task>, Fault> {
+fn list(
+    db: &Db<'_>,
+    owner: &Owner,
+    after: Option<&Position>,
+    limit: usize,
+) -> Result<Vec<Task>, SqliteError> {
     // Without a position, the list begins after the latest possible time.
     let (created_at, id) = after.map_or((i64::MAX, ""), |p| (p.created_at.as_millis(), p.id.as_str()));
     let mut statement = db.sql(
@@ -177,14 +193,14 @@ fn names(names: &[String]) -> String {
 }
 
 /// Parses the result in this column.
-fn output(row: &rusqlite::Row<'_>, column: usize) -> Result<Output, Fault> {
+fn output(row: &rusqlite::Row<'_>, column: usize) -> Result<Output, SqliteError> {
     let body = row.get_ref(column)?.as_bytes().map_err(rusqlite::Error::from)?;
     taskbridge_sdk::from_json(body)
-        .map_err(|error| Fault::Unreadable(format!("a result cannot be understood ({error})")))
+        .map_err(|error| SqliteError::Unreadable(format!("a result cannot be understood ({error})")))
 }
 
 /// Returns true if a purge would delete something.
-fn purgeable(db: &Db<'_>, now: i64) -> Result<bool, Fault> {
+fn purgeable(db: &Db<'_>, now: i64) -> Result<bool, SqliteError> {
     let mut statement = db.sql(
         "SELECT EXISTS (SELECT 1 FROM tasks WHERE closed = 1 AND expires_at <= ?1)
              OR EXISTS (SELECT 1 FROM sessions WHERE forget_after <= ?1)",

@@ -2,26 +2,26 @@
 
 use rusqlite::params;
 
-use super::fault::Fault;
+use super::fault::SqliteError;
 use super::{Db, history, insert, notices};
-use crate::store::change::{Amend, LeaseChange};
+use crate::store::change::{LeaseChange, UpdateCommand};
 use crate::store::row::Slots;
-use crate::tasks::store::{Change, Updated};
+use crate::tasks::store::{Change, UpdateResult};
 
 /// Writes the change, unless its decision is stale, another write came first, or a slot is full.
-pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
+pub(super) fn update(db: &Db<'_>, amend: &UpdateCommand) -> Result<UpdateResult, SqliteError> {
     if Change::is_stale(amend.decided_at, db.now) {
-        return Ok(Updated::Stale);
+        return Ok(UpdateResult::Stale);
     }
     if let Slots::Held(_) = &amend.row.slots
         && !holds_already(db, amend)?
-        && let Some(full) = insert::taken_up(db, &amend.limits)?
+        && let Some(full) = insert::first_full_slot(db, &amend.limits)?
     {
-        let full = Updated::NoSlot(full.to_owned());
-        return Ok(if is_current(db, amend)? { full } else { Updated::Conflict });
+        let full = UpdateResult::NoSlot(full.to_owned());
+        return Ok(if is_current(db, amend)? { full } else { UpdateResult::Conflict });
     }
     if write_row(db, amend)? == 0 {
-        return Ok(Updated::Conflict);
+        return Ok(UpdateResult::Conflict);
     }
     let id = &amend.row.id;
     match &amend.row.slots {
@@ -44,10 +44,10 @@ pub(super) fn update(db: &Db<'_>, amend: &Amend) -> Result<Updated, Fault> {
     }
     history::note(db, id, amend.version + 1, amend.line.as_ref())?;
     notices::owe(db, &amend.notices)?;
-    Ok(Updated::Written(amend.version + 1))
+    Ok(UpdateResult::Written(amend.version + 1))
 }
 
-fn write_row(db: &Db<'_>, amend: &Amend) -> Result<usize, Fault> {
+fn write_row(db: &Db<'_>, amend: &UpdateCommand) -> Result<usize, SqliteError> {
     let (hold, holder, until) = match &amend.lease {
         LeaseChange::Keep => (false, None, None),
         LeaseChange::Release(holder) => (false, Some(holder), None),
@@ -90,12 +90,12 @@ fn write_row(db: &Db<'_>, amend: &Amend) -> Result<usize, Fault> {
     Ok(written)
 }
 
-fn holds_already(db: &Db<'_>, amend: &Amend) -> Result<bool, Fault> {
+fn holds_already(db: &Db<'_>, amend: &UpdateCommand) -> Result<bool, SqliteError> {
     let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM slots WHERE task = ?1)")?;
     Ok(statement.query_row([&amend.row.id], |row| row.get(0))?)
 }
 
-fn is_current(db: &Db<'_>, amend: &Amend) -> Result<bool, Fault> {
+fn is_current(db: &Db<'_>, amend: &UpdateCommand) -> Result<bool, SqliteError> {
     let mut statement = db.sql("SELECT EXISTS (SELECT 1 FROM tasks WHERE id = ?1 AND version = ?2)")?;
     Ok(statement.query_row(params![amend.row.id, amend.version], |row| row.get(0))?)
 }

@@ -15,9 +15,9 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::Db;
-use super::fault::Fault;
+use super::fair_yield::FairYield;
+use super::fault::SqliteError;
 use super::files::Files;
-use super::turn::Turn;
 use crate::clock::Clock;
 use crate::store::write_state::WriteState;
 use crate::tasks::store::{Result, StoreError};
@@ -31,11 +31,11 @@ pub(super) enum Writer {
     /// A dedicated thread owns the connection.
     Thread(Thread),
     /// The caller's thread does the work immediately.
-    Inline(Mutex<Desk>),
+    Inline(Mutex<WriterConnection>),
 }
 
 /// The connection and the other state of a transaction.
-pub(super) struct Desk {
+pub(super) struct WriterConnection {
     pub(super) db: Connection,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) path: PathBuf,
@@ -49,7 +49,7 @@ pub(super) struct Desk {
 pub(super) struct Thread {
     // Unbounded, because every caller waits for its answer.
     queue: Option<mpsc::Sender<Handed>>,
-    patient: Arc<Patient>,
+    patient: Arc<DeferredOperations>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -58,12 +58,12 @@ type Handed = Option<Box<dyn Operation>>;
 
 /// Deferred operations in order of arrival. They are written with the next batch, and do not wake the
 /// thread.
-type Patient = Mutex<Vec<Box<dyn Operation>>>;
+type DeferredOperations = Mutex<Vec<Box<dyn Operation>>>;
 
 /// The writer thread's end of the queue.
-struct Waiting {
+struct OperationQueue {
     queue: mpsc::Receiver<Handed>,
-    patient: Arc<Patient>,
+    patient: Arc<DeferredOperations>,
 }
 
 /// The caller of a deferred operation. If it is dropped before the operation is done, it wakes the thread,
@@ -86,7 +86,7 @@ impl Drop for Waker<'_> {
 trait Operation: Send {
     /// Does the work inside a transaction. It is repeated from the start if that transaction was rolled
     /// back.
-    fn run(&mut self, db: &Db<'_>) -> Result<(), Fault>;
+    fn run(&mut self, db: &Db<'_>) -> Result<(), SqliteError>;
     /// Sends the result to the caller.
     fn answer(self: Box<Self>, written: Result<(), StoreError>);
 }
@@ -97,8 +97,8 @@ struct Awaited<T, F> {
     reply: oneshot::Sender<Result<T>>,
 }
 
-impl<T: Send, F: FnMut(&Db<'_>) -> Result<T, Fault> + Send> Operation for Awaited<T, F> {
-    fn run(&mut self, db: &Db<'_>) -> Result<(), Fault> {
+impl<T: Send, F: FnMut(&Db<'_>) -> Result<T, SqliteError> + Send> Operation for Awaited<T, F> {
+    fn run(&mut self, db: &Db<'_>) -> Result<(), SqliteError> {
         self.value = Some((self.work)(db)?);
         Ok(())
     }
@@ -114,11 +114,11 @@ impl<T: Send, F: FnMut(&Db<'_>) -> Result<T, Fault> + Send> Operation for Awaite
 /// The stage at which a transaction failed.
 enum Failed {
     /// It could not begin.
-    Begin(Fault),
+    Begin(SqliteError),
     /// The work failed, and the transaction was rolled back.
-    Work(Fault),
+    Work(SqliteError),
     /// The commit failed. Everything in the transaction counts as not written.
-    Commit(Fault),
+    Commit(SqliteError),
 }
 
 impl Writer {
@@ -129,17 +129,17 @@ impl Writer {
     }
 
     /// Starts a writer with a dedicated thread.
-    pub(super) fn threaded(mut desk: Desk) -> Result<Self> {
+    pub(super) fn threaded(mut desk: WriterConnection) -> Result<Self> {
         let (queue, waiting) = mpsc::channel();
-        let patient = Arc::new(Patient::default());
-        let mut waiting = Waiting { queue: waiting, patient: Arc::clone(&patient) };
+        let patient = Arc::new(DeferredOperations::default());
+        let mut waiting = OperationQueue { queue: waiting, patient: Arc::clone(&patient) };
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || {
-                let mut turn = Turn::begin(Instant::now());
+                let mut turn = FairYield::begin(Instant::now());
                 while let Some(mut batch) = waiting.next() {
                     if turn.is_over(Instant::now()) {
-                        std::thread::sleep(Turn::GAP);
+                        std::thread::sleep(FairYield::GAP);
                     }
                     waiting.fill(&mut batch);
                     desk.write_together(batch);
@@ -155,7 +155,7 @@ impl Writer {
     pub(super) async fn write<T, F>(&self, patience: Duration, mut work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnMut(&Db<'_>) -> Result<T, Fault> + Send + 'static,
+        F: FnMut(&Db<'_>) -> Result<T, SqliteError> + Send + 'static,
     {
         let thread = match self {
             Writer::Inline(desk) => return desk.lock().write(&mut work),
@@ -184,7 +184,7 @@ impl Writer {
     }
 }
 
-impl Waiting {
+impl OperationQueue {
     /// Waits for an urgent operation or a wake-up. Returns the deferred operations, followed by the urgent
     /// one, if any. `None` once the queue is closed and empty.
     fn next(&mut self) -> Option<Vec<Box<dyn Operation>>> {
@@ -224,7 +224,7 @@ impl Drop for Thread {
     }
 }
 
-impl Desk {
+impl WriterConnection {
     /// Writes all operations in one transaction. If one fails, each gets a transaction of its own, so that
     /// it affects no other. That is rare, and the common case needs no savepoint per operation.
     fn write_together(&mut self, mut batch: Vec<Box<dyn Operation>>) {
@@ -245,11 +245,11 @@ impl Desk {
     }
 
     /// Writes one operation in one transaction, immediately.
-    pub(super) fn write<T>(&mut self, work: &mut dyn FnMut(&Db<'_>) -> Result<T, Fault>) -> Result<T> {
+    pub(super) fn write<T>(&mut self, work: &mut dyn FnMut(&Db<'_>) -> Result<T, SqliteError>) -> Result<T> {
         self.transact(work).map_err(|failed| self.report(failed))
     }
 
-    fn transact<T>(&mut self, work: impl FnOnce(&Db<'_>) -> Result<T, Fault>) -> Result<T, Failed> {
+    fn transact<T>(&mut self, work: impl FnOnce(&Db<'_>) -> Result<T, SqliteError>) -> Result<T, Failed> {
         let before = self.db.total_changes();
         tracing::trace!(target: "calls", "to the store, a write");
         let begun =
@@ -257,7 +257,7 @@ impl Desk {
         let done = begun.map_err(Failed::Begin).and_then(|()| {
             // A panic counts as a failure of its own operation, and the thread continues.
             let done = catch_unwind(AssertUnwindSafe(|| work(&Db::new(&self.db, &*self.clock))));
-            let value = done.unwrap_or(Err(Fault::Panic)).map_err(Failed::Work)?;
+            let value = done.unwrap_or(Err(SqliteError::Panic)).map_err(Failed::Work)?;
             self.execute("COMMIT").map(|()| value).map_err(Failed::Commit)
         });
         match &done {
@@ -280,7 +280,7 @@ impl Desk {
         }
     }
 
-    fn execute(&self, statement: &str) -> Result<(), Fault> {
+    fn execute(&self, statement: &str) -> Result<(), SqliteError> {
         self.db.prepare_cached(statement)?.execute([])?;
         Ok(())
     }
@@ -289,7 +289,7 @@ impl Desk {
     fn report(&self, failed: Failed) -> StoreError {
         let (Failed::Begin(fault) | Failed::Work(fault) | Failed::Commit(fault)) = failed;
         let reason = fault.stops_writes();
-        let error = fault.at(&self.path);
+        let error = fault.into_store_error(&self.path);
         if let Some(reason) = reason {
             self.state.failed(reason, &error);
         }

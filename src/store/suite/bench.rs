@@ -9,11 +9,11 @@ use taskbridge_sdk::{GroupKey, JobHandle, JobKey, Output, Timestamp};
 
 use crate::clock::Clock;
 use crate::tasks::store::{
-    Attach, Change, ClaimRequest, Holder, Inserted, Lease, NewTask, Once, Served, SlotLimit, Store,
-    StoreError, Updated,
+    Attach, Change, ClaimRequest, Holder, IdempotencyKey, InsertResult, Lease, NewTask, ServedBackend,
+    SlotLimit, Store, StoreError, UpdateResult,
 };
 use crate::tasks::task::{
-    Job, OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
+    Job, OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskPolicy, TaskState, Undelivered,
 };
 
 /// The lease duration in these tests.
@@ -86,7 +86,7 @@ impl Bench {
             backend: "forge".to_owned(),
             key: JobKey::from_bytes(key),
             origin: Origin::default(),
-            terms: Terms {
+            terms: TaskPolicy {
                 ttl: Duration::from_secs(3600),
                 keep_result: Duration::from_secs(600),
                 max_runtime: Duration::from_secs(1800),
@@ -142,7 +142,7 @@ impl Bench {
     /// Adds a row without further options.
     pub async fn add(&self, task: Task) -> Task {
         match self.store.insert(new(task)).await {
-            Ok(Inserted::Created(task)) => task,
+            Ok(InsertResult::Created(task)) => task,
             other => panic!("the row was not created: {other:?}"),
         }
     }
@@ -153,18 +153,18 @@ impl Bench {
     }
 
     /// Writes a row and keeps its lease.
-    pub async fn update(&self, task: &Task) -> Updated {
+    pub async fn update(&self, task: &Task) -> UpdateResult {
         self.change(task, Lease::Keep).await
     }
 
     /// Writes a row.
-    pub async fn change(&self, task: &Task, lease: Lease<'_>) -> Updated {
+    pub async fn change(&self, task: &Task, lease: Lease<'_>) -> UpdateResult {
         let change = Change { lease, ..Change::new(task, self.clock.now()) };
         self.store.update(change).await.expect("the store can be written")
     }
 
     /// Writes a row with a result.
-    pub async fn end_with(&self, task: &Task, output: &Output) -> Updated {
+    pub async fn end_with(&self, task: &Task, output: &Output) -> UpdateResult {
         let change = Change { output: Some(output), ..Change::new(task, self.clock.now()) };
         self.store.update(change).await.expect("the store can be written")
     }
@@ -188,8 +188,8 @@ impl Bench {
 }
 
 /// Returns the backend of all rows that are created here.
-pub fn forge() -> Served {
-    Served::named("forge")
+pub fn forge() -> ServedBackend {
+    ServedBackend::named("forge")
 }
 
 /// Returns a job that was not started.
@@ -251,8 +251,8 @@ pub(super) fn limits(slots: &[&str], limit: u32) -> Vec<SlotLimit> {
     slots.iter().map(|slot| SlotLimit { slot: (*slot).to_owned(), limit }).collect()
 }
 
-pub(super) fn once(scope: &str, key: &str, digest: &str) -> Option<Once> {
-    Some(Once { scope: scope.to_owned(), key: key.to_owned(), digest: digest.to_owned() })
+pub(super) fn once(scope: &str, key: &str, digest: &str) -> Option<IdempotencyKey> {
+    Some(IdempotencyKey { scope: scope.to_owned(), key: key.to_owned(), digest: digest.to_owned() })
 }
 
 pub(super) fn attach(digest: &str, within: Duration) -> Option<Attach> {
@@ -264,15 +264,15 @@ pub(super) fn holder(name: &str) -> Holder {
 }
 
 /// Returns the result of an insert as a short word.
-pub(super) fn verdict(inserted: &Result<Inserted, StoreError>) -> &'static str {
+pub(super) fn verdict(inserted: &Result<InsertResult, StoreError>) -> &'static str {
     match inserted {
-        Ok(Inserted::Created(_)) => "created",
-        Ok(Inserted::Existing { same: true, .. }) => "existing",
-        Ok(Inserted::Existing { same: false, .. }) => "other",
-        Ok(Inserted::Abandoned(_)) => "abandoned",
-        Ok(Inserted::NoSlot { .. }) => "no slot",
-        Ok(Inserted::TooMany) => "too many",
-        Ok(Inserted::TooLarge { .. }) => "too large",
+        Ok(InsertResult::Created(_)) => "created",
+        Ok(InsertResult::Existing { same: true, .. }) => "existing",
+        Ok(InsertResult::Existing { same: false, .. }) => "other",
+        Ok(InsertResult::Abandoned(_)) => "abandoned",
+        Ok(InsertResult::NoSlot { .. }) => "no slot",
+        Ok(InsertResult::TooMany) => "too many",
+        Ok(InsertResult::TooLarge { .. }) => "too large",
         Err(_) => "error",
     }
 }

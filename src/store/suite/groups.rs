@@ -8,11 +8,12 @@ use super::Bench;
 use super::bench::{LEASE, closed, forge, holder};
 use crate::clock::Clock;
 use crate::tasks::store::{Group, OpenJob};
-use crate::tasks::task::{Printed, Task};
+use crate::tasks::task::{LogSize, Task};
 
 /// Returns the keys of the groups that this holder gets.
 async fn hold(bench: &Bench, name: &str) -> Vec<String> {
-    let held = bench.store.hold(&holder(name), LEASE, &[forge()]).await.expect("groups can be held");
+    let held =
+        bench.store.acquire_groups(&holder(name), LEASE, &[forge()]).await.expect("groups can be held");
     assert!(held.iter().all(|group| group.backend == "forge"));
     let mut keys: Vec<String> = held.iter().map(|group| group.key.to_string()).collect();
     keys.sort();
@@ -63,7 +64,7 @@ pub async fn letting_go_frees_groups_and_rows(bench: &Bench) {
     assert_eq!(bench.claim("a").await, std::slice::from_ref(&first.id));
     let second = bench.add(bench.task()).await;
     assert_eq!(bench.claim("b").await, [second.id]);
-    bench.store.let_go(&holder("a")).await.expect("leases can be let go");
+    bench.store.release_all(&holder("a")).await.expect("leases can be let go");
     assert_eq!(hold(bench, "c").await, ["x", "y"]);
     assert_eq!(bench.claim("c").await, [first.id], "and nobody else's row");
 }
@@ -73,9 +74,9 @@ pub async fn leaving_groups_keeps_rows(bench: &Bench) {
     bench.add(bench.task()).await;
     assert_eq!(hold(bench, "a").await, ["x"]);
     assert_eq!(bench.claim("a").await.len(), 1);
-    bench.store.leave(&holder("b")).await.expect("groups can be left");
+    bench.store.release_groups(&holder("b")).await.expect("groups can be left");
     assert!(hold(bench, "b").await.is_empty(), "it had none, and left nobody else's");
-    bench.store.leave(&holder("a")).await.expect("groups can be left");
+    bench.store.release_groups(&holder("a")).await.expect("groups can be left");
     assert_eq!(hold(bench, "b").await, ["x"]);
     assert!(bench.claim("b").await.is_empty(), "the row is acted on still");
 }
@@ -84,7 +85,7 @@ pub async fn jobs_that_somebody_watches_are_told_by_group_until_nobody_does(benc
     let group = Group { backend: "forge".to_owned(), key: GroupKey::new("x") };
     let wanted = async || bench.store.wanted(&group).await.expect("watched jobs can be read");
     let follow = async |task: &Task, wanted_until| {
-        let printed = Some(Printed { bytes: 0, wanted_until });
+        let printed = Some(LogSize { bytes: 0, wanted_until });
         bench.update(&Task { printed, ..task.clone() }).await;
         bench.read(&task.id).await.expect("it is there")
     };

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::Bench;
 use super::bench::{holder, limits, new, once, with_slots};
 use crate::clock::Clock;
-use crate::tasks::history::{CallTo, EngineCall, Entry, Fact, Transition};
-use crate::tasks::store::{Change, Lease, NewTask, Updated};
+use crate::tasks::history::{CallTo, EngineCall, Fact, HistoryEntry, Transition};
+use crate::tasks::store::{Change, Lease, NewTask, UpdateResult};
 use crate::tasks::task::{Task, TaskId};
 
 fn transition(replica: &str, fact: Fact) -> Transition {
@@ -14,11 +14,11 @@ fn transition(replica: &str, fact: Fact) -> Transition {
     Transition { replica: replica.to_owned(), what: vec![fact], call }
 }
 
-async fn kept(bench: &Bench, id: &TaskId) -> Vec<Entry> {
+async fn kept(bench: &Bench, id: &TaskId) -> Vec<HistoryEntry> {
     bench.store.entries(id).await.expect("the history can be read")
 }
 
-async fn change(bench: &Bench, task: &Task, transition: &Transition) -> Updated {
+async fn change(bench: &Bench, task: &Task, transition: &Transition) -> UpdateResult {
     let (limits, holder) = (limits(&["s"], 1), holder("a"));
     let (lease, transition) = (Lease::Release(&holder), Some(transition));
     let change = Change { limits: &limits, lease, transition, ..Change::new(task, bench.clock.now()) };
@@ -46,16 +46,16 @@ pub async fn an_entry_is_written_with_its_change_or_not_at_all(bench: &Bench) {
     let next = transition("b\0\\", Fact::Asked("'; DROP\0".to_owned()));
     for expected in ["written", "conflict"] {
         let updated = change(bench, &known, &next).await;
-        assert_eq!(matches!(updated, Updated::Written(2)), expected == "written", "{updated:?}");
+        assert_eq!(matches!(updated, UpdateResult::Written(2)), expected == "written", "{updated:?}");
     }
     // Rows without slots are written by another statement.
     let plain = bench.add(bench.task()).await;
-    assert!(matches!(change(bench, &plain, &next).await, Updated::Written(2)));
-    let second = Entry { version: 2, at: bench.clock.now(), transition: next };
+    assert!(matches!(change(bench, &plain, &next).await, UpdateResult::Written(2)));
+    let second = HistoryEntry { version: 2, at: bench.clock.now(), transition: next };
     assert_eq!(kept(bench, &plain.id).await, std::slice::from_ref(&second));
     assert_eq!(
         kept(bench, &task.id).await,
-        [Entry { version: 1, at: first, transition: born.clone() }, second]
+        [HistoryEntry { version: 1, at: first, transition: born.clone() }, second]
     );
     bench.update(&Task { version: 2, ..task.clone() }).await;
     assert_eq!(kept(bench, &task.id).await.len(), 2, "a change of which nothing is to be kept");
@@ -68,7 +68,8 @@ pub async fn entries_outlive_their_row_until_they_are_too_old(bench: &Bench) {
     };
     let mut task = bench.add(bench.closed_task()).await;
     for _ in 0..5 {
-        let Updated::Written(version) = change(bench, &task, &transition("a", Fact::Queued)).await else {
+        let UpdateResult::Written(version) = change(bench, &task, &transition("a", Fact::Queued)).await
+        else {
             panic!("nobody else writes it")
         };
         task.version = version;

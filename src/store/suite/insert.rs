@@ -10,7 +10,7 @@ use super::bench::{
     LEASE, attach, closed, holder, limits, new, once, pending, starting, verdict, waiting, with_slots,
 };
 use crate::clock::Clock;
-use crate::tasks::store::{Inserted, NewTask, Quota};
+use crate::tasks::store::{InsertResult, NewTask, Quota};
 use crate::tasks::task::{Owner, Task};
 
 pub async fn a_new_row_has_version_1_and_reads_back_as_it_was_written(bench: &Bench) {
@@ -24,8 +24,8 @@ pub async fn an_idempotency_key_stands_for_its_row(bench: &Bench) {
     let insert = |scope, key, digest| {
         bench.store.insert(NewTask { once: once(scope, key, digest), ..new(bench.task()) })
     };
-    let Ok(Inserted::Created(first)) = insert("alice", "k", "d").await else { panic!("not created") };
-    let Ok(Inserted::Existing { task, same: true }) = insert("alice", "k", "d").await else {
+    let Ok(InsertResult::Created(first)) = insert("alice", "k", "d").await else { panic!("not created") };
+    let Ok(InsertResult::Existing { task, same: true }) = insert("alice", "k", "d").await else {
         panic!("the first row was not found")
     };
     assert_eq!(task, first);
@@ -38,11 +38,11 @@ pub async fn an_idempotency_key_stands_for_its_row(bench: &Bench) {
 
 pub async fn a_key_is_free_again_when_its_row_has_expired(bench: &Bench) {
     let insert = || bench.store.insert(NewTask { once: once("alice", "k", "d"), ..new(bench.closed_task()) });
-    let Ok(Inserted::Created(first)) = insert().await else { panic!("not created") };
+    let Ok(InsertResult::Created(first)) = insert().await else { panic!("not created") };
     bench.clock.advance(first.kept_until().since(first.created_at));
-    let Ok(Inserted::Created(second)) = insert().await else { panic!("an expired row was found") };
+    let Ok(InsertResult::Created(second)) = insert().await else { panic!("an expired row was found") };
     bench.store.purge(bench.clock.now(), 10).await.expect("the first row is purged");
-    let Ok(Inserted::Existing { task, .. }) = insert().await else {
+    let Ok(InsertResult::Existing { task, .. }) = insert().await else {
         panic!("the key was purged with the row")
     };
     assert_eq!(task.id, second.id);
@@ -129,8 +129,8 @@ pub async fn an_abandoned_row_is_found_by_its_digest(bench: &Bench) {
             ..new(waiting(bench.task(), "another", bench.clock.now()))
         };
         match bench.store.insert(wish).await {
-            Ok(Inserted::Abandoned(task)) => Some(task),
-            Ok(Inserted::Created(_)) => None,
+            Ok(InsertResult::Abandoned(task)) => Some(task),
+            Ok(InsertResult::Created(_)) => None,
             other => panic!("neither found nor created: {other:?}"),
         }
     };
@@ -173,10 +173,12 @@ pub async fn owner_over_byte_limit_is_refused(bench: &Bench) {
         let most_kept = Some(Quota { rows: 10, bytes: 10_000 });
         bench.store.insert(NewTask { most_kept, ..new(task) })
     };
-    let Ok(Inserted::Created(task)) = insert(bench.task()).await else { panic!("not created") };
+    let Ok(InsertResult::Created(task)) = insert(bench.task()).await else { panic!("not created") };
     assert_eq!(verdict(&insert(bench.task()).await), "created", "two rows take less");
     bench.end_with(&closed(task, bench.clock.now()), &Output::text("x".repeat(10_000))).await;
-    let Ok(Inserted::TooLarge { kept }) = insert(bench.task()).await else { panic!("it was not refused") };
+    let Ok(InsertResult::TooLarge { kept }) = insert(bench.task()).await else {
+        panic!("it was not refused")
+    };
     assert!((10_000..20_000).contains(&kept), "the result is counted once: {kept}");
     let of_bob = || Task { owner: Owner::new("bob"), ..bench.task() };
     assert_eq!(verdict(&insert(of_bob()).await), "created", "each owner has a limit of their own");
@@ -192,7 +194,7 @@ pub async fn files_count_towards_byte_limit(bench: &Bench) {
     };
     let mut tasks = Vec::new();
     for _ in 0..2 {
-        let Ok(Inserted::Created(task)) = insert(bench.task()).await else { panic!("not created") };
+        let Ok(InsertResult::Created(task)) = insert(bench.task()).await else { panic!("not created") };
         tasks.push(task);
     }
     // A job can report any number.
@@ -200,7 +202,9 @@ pub async fn files_count_towards_byte_limit(bench: &Bench) {
         let ended = Task { files_bytes: u64::MAX, ..closed(task, bench.clock.now()) };
         bench.end_with(&ended, &Output::text("done")).await;
     }
-    let Ok(Inserted::TooLarge { kept }) = insert(bench.task()).await else { panic!("it was not refused") };
+    let Ok(InsertResult::TooLarge { kept }) = insert(bench.task()).await else {
+        panic!("it was not refused")
+    };
     let most = 2 << 50;
     assert!((most..most + 10_000).contains(&kept), "{kept}");
 }
@@ -211,7 +215,7 @@ pub async fn large_arguments_count_until_the_end(bench: &Bench) {
         bench.store.insert(NewTask { most_kept, ..new(task) })
     };
     let large = Task { message: Some("x".repeat(6_000)), ..bench.task() };
-    let Ok(Inserted::Created(task)) = insert(large.clone()).await else { panic!("not created") };
+    let Ok(InsertResult::Created(task)) = insert(large.clone()).await else { panic!("not created") };
     assert_eq!(
         verdict(&insert(Task { id: bench.task().id, ..large }).await),
         "too large",
@@ -223,7 +227,7 @@ pub async fn large_arguments_count_until_the_end(bench: &Bench) {
 
 pub async fn a_row_can_be_born_leased(bench: &Bench) {
     let wish = NewTask { lease: Some((holder("a"), LEASE)), ..new(bench.task()) };
-    let Ok(Inserted::Created(task)) = bench.store.insert(wish).await else { panic!("not created") };
+    let Ok(InsertResult::Created(task)) = bench.store.insert(wish).await else { panic!("not created") };
     assert_eq!(task.version, 1);
     assert!(bench.claim("b").await.is_empty(), "the creator has it");
     bench.clock.advance(LEASE);

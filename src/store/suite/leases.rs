@@ -8,7 +8,7 @@ use taskbridge_sdk::{GroupKey, Timestamp};
 use super::Bench;
 use super::bench::{LEASE, closed, forge, holder, new};
 use crate::clock::Clock;
-use crate::tasks::store::{ClaimRequest, Group, Inserted, Lease, NewTask, Served, Updated};
+use crate::tasks::store::{ClaimRequest, Group, InsertResult, Lease, NewTask, ServedBackend, UpdateResult};
 use crate::tasks::task::{Owner, Task, TaskId};
 
 pub async fn a_claim_leases_what_is_due(bench: &Bench) {
@@ -81,14 +81,14 @@ pub async fn a_lease_that_ran_out_is_claimed_by_another(bench: &Bench) {
     bench.clock.advance(Duration::from_millis(1));
     assert_eq!(bench.claim("b").await, [task.id]);
     // A holder that was frozen in the meantime cannot write its outdated row.
-    assert!(matches!(bench.update(&claimed).await, Updated::Conflict));
+    assert!(matches!(bench.update(&claimed).await, UpdateResult::Conflict));
 }
 
 pub async fn an_update_releases_only_the_holders_own_lease(bench: &Bench) {
     bench.add(bench.task()).await;
     let row = bench.claim_rows("a", 1).await.remove(0);
     let released = bench.change(&row, Lease::Release(&holder("b"))).await;
-    assert!(matches!(released, Updated::Written(3)), "the change itself is written: {released:?}");
+    assert!(matches!(released, UpdateResult::Written(3)), "the change itself is written: {released:?}");
     assert!(bench.claim("b").await.is_empty(), "somebody else's lease stays");
     bench.change(&Task { version: 3, ..row.clone() }, Lease::Keep).await;
     assert!(bench.claim("b").await.is_empty(), "a change that keeps the lease keeps it");
@@ -102,15 +102,15 @@ pub async fn an_update_holds_a_lease_that_nobody_else_has(bench: &Bench) {
         let row = Task { version, ..row.clone() };
         bench.change(&row, Lease::Hold(&holder(name), LEASE)).await
     };
-    assert!(matches!(hold("a", 1).await, Updated::Written(2)), "nobody had it");
-    assert!(matches!(hold("b", 2).await, Updated::Conflict), "somebody has it");
+    assert!(matches!(hold("a", 1).await, UpdateResult::Written(2)), "nobody had it");
+    assert!(matches!(hold("b", 2).await, UpdateResult::Conflict), "somebody has it");
     bench.clock.advance(LEASE / 2);
-    assert!(matches!(hold("a", 2).await, Updated::Written(3)), "it is prolonged");
+    assert!(matches!(hold("a", 2).await, UpdateResult::Written(3)), "it is prolonged");
     bench.clock.advance(LEASE / 2);
     assert!(bench.claim("b").await.is_empty(), "from the moment of the change on");
     bench.clock.advance(LEASE / 2);
-    assert!(matches!(hold("b", 3).await, Updated::Written(4)), "it had run out");
-    assert!(matches!(hold("a", 4).await, Updated::Conflict));
+    assert!(matches!(hold("b", 3).await, UpdateResult::Written(4)), "it had run out");
+    assert!(matches!(hold("a", 4).await, UpdateResult::Conflict));
 }
 
 pub async fn the_next_due_time_respects_leases(bench: &Bench) {
@@ -122,7 +122,7 @@ pub async fn the_next_due_time_respects_leases(bench: &Bench) {
     assert_eq!(next().await, None);
     // Due immediately, and leased for 30 s.
     let wish = NewTask { lease: Some((holder("a"), LEASE)), ..new(bench.task()) };
-    let Ok(Inserted::Created(leased)) = bench.store.insert(wish).await else { panic!("not created") };
+    let Ok(InsertResult::Created(leased)) = bench.store.insert(wish).await else { panic!("not created") };
     assert_eq!(next().await, Some(now + LEASE));
     bench.add(Task { due_at: Some(seconds(50)), ..bench.task() }).await;
     assert_eq!(next().await, Some(now + LEASE));
@@ -146,25 +146,25 @@ pub async fn the_time_is_what_leases_and_due_times_are_compared_with(bench: &Ben
     assert_eq!(bench.claim("a").await, [row.id]);
 }
 
-fn served(backend: &str, identity: Option<&str>) -> Served {
-    Served { backend: backend.to_owned(), identity: identity.map(str::to_owned) }
+fn served(backend: &str, identity: Option<&str>) -> ServedBackend {
+    ServedBackend { backend: backend.to_owned(), identity: identity.map(str::to_owned) }
 }
 
-async fn claim(bench: &Bench, name: &str, served: &Served) -> Vec<TaskId> {
+async fn claim(bench: &Bench, name: &str, served: &ServedBackend) -> Vec<TaskId> {
     let request = ClaimRequest { served: served.clone(), limit: 10, cursor: None };
     let claimed = bench.store.claim(&holder(name), LEASE, &request).await.expect("rows can be claimed");
     claimed.tasks.into_iter().map(|task| task.id).collect()
 }
 
-async fn hold(bench: &Bench, name: &str, served: &[Served]) -> Vec<String> {
-    let held = bench.store.hold(&holder(name), LEASE, served).await.expect("groups can be held");
+async fn hold(bench: &Bench, name: &str, served: &[ServedBackend]) -> Vec<String> {
+    let held = bench.store.acquire_groups(&holder(name), LEASE, served).await.expect("groups can be held");
     held.iter().map(|group| group.key.to_string()).collect()
 }
 
 async fn add(bench: &Bench, task: Task, identity: Option<&str>) -> Task {
     let wish = NewTask { identity: identity.map(str::to_owned), ..new(task) };
     let inserted = bench.store.insert(wish).await.expect("a row can be added");
-    let Inserted::Created(task) = inserted else { panic!("not created: {inserted:?}") };
+    let InsertResult::Created(task) = inserted else { panic!("not created: {inserted:?}") };
     task
 }
 
@@ -176,8 +176,8 @@ pub async fn rows_of_unconnected_backends_stay(bench: &Bench) {
     let near = bench.add(bench.task()).await;
     bench.add(away(bench.open_task("x"))).await;
     bench.add(bench.open_task("y")).await;
-    let [here, there] = ["forge", "away"].map(Served::named);
-    let both = [here.clone(), there.clone(), Served::named("gone")];
+    let [here, there] = ["forge", "away"].map(ServedBackend::named);
+    let both = [here.clone(), there.clone(), ServedBackend::named("gone")];
     let due = bench.store.next_due(&both).await.expect("the store can be read");
     assert_eq!(due, [near.due_at, far.due_at, None]);
     assert_eq!(bench.store.next_due(&[]).await.expect("the store can be read"), []);
@@ -199,7 +199,7 @@ pub async fn rows_of_other_identities_stay(bench: &Bench) {
     let one = add(bench, bench.task(), Some("sim one")).await;
     let two = add(bench, bench.task(), Some("sim two")).await;
     let open = add(bench, bench.open_task("x"), Some("sim one")).await;
-    let list = async |served: &Served| {
+    let list = async |served: &ServedBackend| {
         let rows = bench.store.list_due(served, None, 10).await.expect("due rows can be read");
         rows.into_iter().map(|task| task.id).collect::<Vec<_>>()
     };
@@ -221,7 +221,7 @@ pub async fn rows_of_other_identities_stay(bench: &Bench) {
 /// A row without an identity gets the first connected one, at startup or with a claim.
 pub async fn rows_without_identity_are_adopted(bench: &Bench) {
     let [one, two] = ["sim one", "sim two"].map(|identity| served("forge", Some(identity)));
-    let adopt = async |served: &Served| bench.store.adopt(served).await.expect("rows can be adopted");
+    let adopt = async |served: &ServedBackend| bench.store.adopt(served).await.expect("rows can be adopted");
     let old = bench.add(bench.task()).await;
     add(bench, Task { backend: "other".to_owned(), ..bench.task() }, None).await;
     assert_eq!(adopt(&forge()).await, [], "without an identity there is nothing to adopt for");
@@ -303,7 +303,7 @@ pub async fn leases_are_shortened(bench: &Bench) {
     let task = bench.add(bench.task()).await;
     bench.add(bench.open_task("runs")).await;
     let hold = async |name, lease| {
-        bench.store.hold(&holder(name), lease, &[forge()]).await.expect("groups can be held").len()
+        bench.store.acquire_groups(&holder(name), lease, &[forge()]).await.expect("groups can be held").len()
     };
     let request = ClaimRequest { served: forge(), limit: 9, cursor: None };
     let claimed = bench.store.claim(&holder("a"), hour, &request).await.expect("rows can be claimed");

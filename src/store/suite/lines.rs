@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Bench;
 use super::bench::{closed, forge, pending, with_slots};
 use crate::clock::Clock;
-use crate::tasks::store::Served;
+use crate::tasks::store::ServedBackend;
 use crate::tasks::task::Task;
 
 async fn queue(bench: &Bench, slots: &[&str]) -> Task {
@@ -36,9 +36,10 @@ pub async fn line_heads_are_of_connected_backends(bench: &Bench) {
     let away = Task { backend: "away".to_owned(), job, ..with_slots(bench.task(), &["a"]) };
     let away = bench.add(away).await;
     let behind = queue(bench, &["a"]).await;
-    let heads = async |served: &[Served]| bench.store.heads(served).await.expect("the lines can be read");
+    let heads =
+        async |served: &[ServedBackend]| bench.store.heads(served).await.expect("the lines can be read");
     assert_eq!(heads(&[forge()]).await, [behind]);
-    assert_eq!(heads(&[forge(), Served::named("away")]).await, [away]);
+    assert_eq!(heads(&[forge(), ServedBackend::named("away")]).await, [away]);
     assert_eq!(heads(&[]).await, []);
 }
 

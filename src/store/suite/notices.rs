@@ -7,26 +7,26 @@ use taskbridge_sdk::Output;
 
 use super::bench::{Bench, LEASE, holder, new};
 use crate::clock::Clock;
-use crate::tasks::notices::{News, Notice, What};
-use crate::tasks::store::{Change, Forget, NewTask, Owed, Updated};
+use crate::tasks::notices::{Notice, NoticeCause, NoticeContent};
+use crate::tasks::store::{Change, Forget, LeasedNotice, NewTask, UpdateResult};
 use crate::tasks::task::{Outcome, Task};
 
 pub(super) fn notice(task: &Task, id: &str, receiver: &str) -> Notice {
-    let news = News {
+    let news = NoticeContent {
         task: task.id.clone(),
         tool: task.tool.clone(),
         at: task.created_at,
-        what: What::Ended(Outcome::Succeeded),
+        what: NoticeCause::Ended(Outcome::Succeeded),
     };
     Notice { id: id.to_owned(), receiver: receiver.to_owned(), news }
 }
 
-async fn take(bench: &Bench, receiver: &str, who: &str, limit: usize) -> Vec<Owed> {
+async fn take(bench: &Bench, receiver: &str, who: &str, limit: usize) -> Vec<LeasedNotice> {
     let taken = bench.store.take_notices(receiver, &holder(who), LEASE, limit).await;
     taken.expect("notices can be taken")
 }
 
-async fn update(bench: &Bench, task: &Task, output: Option<&Output>, notices: &[Notice]) -> Updated {
+async fn update(bench: &Bench, task: &Task, output: Option<&Output>, notices: &[Notice]) -> UpdateResult {
     let change = Change { output, notices, ..Change::new(task, bench.clock.now()) };
     bench.store.update(change).await.expect("a row can be written")
 }
@@ -38,17 +38,20 @@ pub async fn notices_are_owed_with_the_change_that_caused_them(bench: &Bench) {
     bench.store.insert(made.clone()).await.expect("a row can be added");
     let row = bench.read(&made.task.id).await.expect("the row is there");
     let stale = Task { version: 9, ..row.clone() };
-    assert!(matches!(update(bench, &stale, None, std::slice::from_ref(&ended)).await, Updated::Conflict));
+    assert!(matches!(
+        update(bench, &stale, None, std::slice::from_ref(&ended)).await,
+        UpdateResult::Conflict
+    ));
     assert_eq!(
         take(bench, "r", "a", 9).await,
-        [Owed { notice: asks, attempts: 1 }],
+        [LeasedNotice { notice: asks, attempts: 1 }],
         "nothing came of the other"
     );
     assert!(take(bench, "r", "b", 9).await.is_empty(), "it is being sent");
     let output = Output::text("done");
     let written = update(bench, &row, Some(&output), &[ended.clone(), ended.clone()]).await;
-    assert!(matches!(written, Updated::Written(_)));
-    assert_eq!(take(bench, "r", "a", 9).await, [Owed { notice: ended, attempts: 1 }]);
+    assert!(matches!(written, UpdateResult::Written(_)));
+    assert_eq!(take(bench, "r", "a", 9).await, [LeasedNotice { notice: ended, attempts: 1 }]);
     assert_eq!(take(bench, "s", "a", 9).await.len(), 1, "each receiver has its own");
 }
 
@@ -56,19 +59,23 @@ pub async fn a_notice_is_owed_until_it_is_struck(bench: &Bench) {
     let task = bench.task();
     let notices: Vec<Notice> = ["a", "b", "c"].iter().map(|id| notice(&task, id, "r")).collect();
     bench.store.insert(NewTask { notices: notices.clone(), ..new(task) }).await.expect("a row can be added");
-    let ids =
-        |owed: Vec<Owed>| owed.into_iter().map(|owed| (owed.notice.id, owed.attempts)).collect::<Vec<_>>();
+    let ids = |owed: Vec<LeasedNotice>| {
+        owed.into_iter().map(|owed| (owed.notice.id, owed.attempts)).collect::<Vec<_>>()
+    };
     let pairs = |of: &[(&str, u32)]| of.iter().map(|(id, n)| ((*id).to_owned(), *n)).collect::<Vec<_>>();
     assert_eq!(ids(take(bench, "r", "x", 2).await), pairs(&[("a", 1), ("b", 1)]));
     let (store, pause) = (&bench.store, Duration::from_secs(5));
-    store.strike(&notices[0]).await.expect("a notice can be struck");
-    store.put_off(&notices[1], &holder("y"), pause).await.expect("it is not y's, so nothing happens");
+    store.ack_notice(&notices[0]).await.expect("a notice can be struck");
+    store
+        .retry_notice_later(&notices[1], &holder("y"), pause)
+        .await
+        .expect("it is not y's, so nothing happens");
     bench.clock.advance(pause);
     assert_eq!(ids(take(bench, "r", "y", 9).await), pairs(&[("c", 1)]));
-    store.put_off(&notices[1], &holder("x"), pause).await.expect("a notice can be put off");
+    store.retry_notice_later(&notices[1], &holder("x"), pause).await.expect("a notice can be put off");
     bench.clock.advance(pause);
     assert_eq!(ids(take(bench, "r", "y", 9).await), pairs(&[("b", 2)]));
-    store.let_go(&holder("y")).await.expect("leases can be let go");
+    store.release_all(&holder("y")).await.expect("leases can be let go");
     assert_eq!(ids(take(bench, "r", "x", 9).await), pairs(&[("b", 3), ("c", 2)]));
     bench.clock.advance(LEASE);
     assert_eq!(ids(take(bench, "r", "x", 9).await), pairs(&[("b", 4), ("c", 3)]), "the lease ran out");

@@ -12,15 +12,19 @@ use taskbridge_sdk::{
 use super::Bench;
 use super::bench::{closed, limits, new, once, starting, verdict, with_slots};
 use crate::clock::Clock;
-use crate::tasks::store::{Change, Found, MAX_DECISION_AGE, NewTask, Position, Purged, Reach, Updated};
-use crate::tasks::task::{Asked, AskedStatus, Asker, Job, Noted, Origin, Owner, Spec, Task, TaskId};
+use crate::tasks::store::{
+    AccessScope, BoundedOutput, Change, MAX_DECISION_AGE, NewTask, Position, Purged, UpdateResult,
+};
+use crate::tasks::task::{
+    Job, Origin, Owner, QuestionSource, QuestionStatus, Spec, StoredNote, Task, TaskId, TaskQuestion,
+};
 
 pub async fn a_row_is_found_by_those_who_see_its_tool_too(bench: &Bench) {
     let task = bench.add(bench.closed_task()).await;
     let bob = Owner::new("bob");
     let get = async |id: &TaskId, tools: &[&str]| {
         let tools: Vec<String> = tools.iter().map(|tool| (*tool).to_owned()).collect();
-        let reach = Reach { owner: &bob, tools: &tools };
+        let reach = AccessScope { owner: &bob, tools: &tools };
         bench.store.get(id, Some(reach)).await.expect("the store can be read")
     };
     let tool = task.tool.as_str();
@@ -36,7 +40,7 @@ pub async fn a_row_is_found_by_its_owner_only_and_until_it_expires(bench: &Bench
     let task = bench.add(bench.closed_task()).await;
     let (alice, bob) = (Owner::new("alice"), Owner::new("bob"));
     let get = async |id: &TaskId, owner: Option<&Owner>| {
-        bench.store.get(id, owner.map(Reach::from)).await.expect("the store can be read")
+        bench.store.get(id, owner.map(AccessScope::from)).await.expect("the store can be read")
     };
     assert_eq!(get(&task.id, Some(&alice)).await, Some(task.clone()));
     assert_eq!(get(&task.id, Some(&bob)).await, None);
@@ -115,17 +119,17 @@ pub async fn an_update_needs_the_version_that_is_there(bench: &Bench) {
     let read = bench.add(bench.task()).await;
     let message = |text: &str, row: &Task| Task { message: Some(text.to_owned()), ..row.clone() };
     let updated = bench.update(&message("first", &read)).await;
-    assert!(matches!(updated, Updated::Written(2)), "{updated:?}");
+    assert!(matches!(updated, UpdateResult::Written(2)), "{updated:?}");
     let updated = bench.update(&message("second", &read)).await;
-    assert!(matches!(updated, Updated::Conflict), "{updated:?}");
+    assert!(matches!(updated, UpdateResult::Conflict), "{updated:?}");
     let now = bench.read(&read.id).await.expect("the row is there");
     assert_eq!(now, Task { version: 2, ..message("first", &read) });
     let nobody = Task { version: 1, ..bench.task() };
-    assert!(matches!(bench.update(&nobody).await, Updated::Conflict), "a row that is gone");
+    assert!(matches!(bench.update(&nobody).await, UpdateResult::Conflict), "a row that is gone");
 
     let writes = (0..10).map(|n| message(&n.to_string(), &now)).collect::<Vec<_>>();
     let written = join_all(writes.iter().map(|row| bench.update(row))).await;
-    assert_eq!(written.iter().filter(|updated| matches!(updated, Updated::Written(3))).count(), 1);
+    assert_eq!(written.iter().filter(|updated| matches!(updated, UpdateResult::Written(3))).count(), 1);
 }
 
 pub async fn stale_decision_is_not_written(bench: &Bench) {
@@ -136,24 +140,24 @@ pub async fn stale_decision_is_not_written(bench: &Bench) {
     };
     for other in [now - MAX_DECISION_AGE * 2, now + MAX_DECISION_AGE * 2] {
         let updated = update(other).await;
-        assert!(matches!(updated, Updated::Stale), "{updated:?}");
+        assert!(matches!(updated, UpdateResult::Stale), "{updated:?}");
     }
     let updated = update(now - MAX_DECISION_AGE).await;
-    assert!(matches!(updated, Updated::Written(2)), "{updated:?}");
+    assert!(matches!(updated, UpdateResult::Written(2)), "{updated:?}");
 }
 
 pub async fn an_output_is_written_once(bench: &Bench) {
     let task = bench.add(bench.task()).await;
     let output = async || bench.store.output(&task.id).await.expect("the store can be read");
     assert_eq!(output().await, None);
-    assert_eq!(bench.store.output_within(&task.id, 9).await.expect("it can be read"), Found::Nothing);
+    assert_eq!(bench.store.output_within(&task.id, 9).await.expect("it can be read"), BoundedOutput::Nothing);
     let ended = closed(task.clone(), bench.clock.now());
     bench.end_with(&ended, &Output::text("lost")).await;
     assert_eq!(output().await, Some(Output::text("lost")));
     let within = async |most| bench.store.output_within(&task.id, most).await.expect("the store can be read");
-    let Found::Longer(bytes) = within(1).await else { panic!("it is longer than a byte") };
-    assert_eq!(within(bytes - 1).await, Found::Longer(bytes));
-    assert_eq!(within(bytes).await, Found::Whole(Output::text("lost")));
+    let BoundedOutput::Longer(bytes) = within(1).await else { panic!("it is longer than a byte") };
+    assert_eq!(within(bytes - 1).await, BoundedOutput::Longer(bytes));
+    assert_eq!(within(bytes).await, BoundedOutput::Whole(Output::text("lost")));
     bench.end_with(&ended, &Output::text("conflict")).await;
     bench.end_with(&Task { version: 2, ..ended }, &Output::text("second")).await;
     assert_eq!(output().await, Some(Output::text("lost")), "the first one stays");
@@ -168,17 +172,17 @@ pub async fn an_update_takes_slots_only_where_places_are_left(bench: &Bench) {
     let first = bench.add(with_slots(bench.task(), &["s"])).await;
     let second = bench.add(with_slots(bench.task(), &["s"])).await;
     let taken = Task { version: 2, ..starting(first.clone()) };
-    assert!(matches!(take(&starting(first.clone())).await, Updated::Written(2)));
-    assert!(matches!(take(&starting(second.clone())).await, Updated::NoSlot(_)));
-    assert!(matches!(take(&Task { version: 9, ..starting(second.clone()) }).await, Updated::Conflict));
+    assert!(matches!(take(&starting(first.clone())).await, UpdateResult::Written(2)));
+    assert!(matches!(take(&starting(second.clone())).await, UpdateResult::NoSlot(_)));
+    assert!(matches!(take(&Task { version: 9, ..starting(second.clone()) }).await, UpdateResult::Conflict));
     assert_eq!(bench.read(&second.id).await, Some(second.clone()), "nothing was written");
-    assert!(matches!(take(&taken).await, Updated::Written(3)), "it has its place already");
+    assert!(matches!(take(&taken).await, UpdateResult::Written(3)), "it has its place already");
     bench.update(&closed(Task { version: 3, ..taken }, bench.clock.now())).await;
     // Queued rows do not keep the head of their own queue from a free slot.
     let behind =
         Task { job: super::bench::pending(true, bench.clock.now()), ..with_slots(bench.task(), &["s"]) };
     bench.add(behind).await;
-    assert!(matches!(take(&starting(second)).await, Updated::Written(2)));
+    assert!(matches!(take(&starting(second)).await, UpdateResult::Written(2)));
 }
 
 pub async fn slots_are_free_when_the_job_is_closed(bench: &Bench) {
@@ -268,8 +272,9 @@ fn deep_task(bench: &Bench, value: &Value) -> Task {
     let note = Note { n: 1, level: Level::Info, data: value.clone(), at: None };
     let ask = Ask::Sampling(object.clone());
     let question = Question { id: "q".to_owned(), message: "?".to_owned(), ask };
-    let status = AskedStatus::Answered { answer: Answer::Accept(object), attempts: 0, not_before: now };
-    let asked = Asked { status, ..Asked::new("q1".to_owned(), question, Asker::Job, now) };
+    let status = QuestionStatus::Answered { answer: Answer::Accept(object), attempts: 0, not_before: now };
+    let asked =
+        TaskQuestion { status, ..TaskQuestion::new("q1".to_owned(), question, QuestionSource::Job, now) };
     let spec = Spec {
         target: value.clone(),
         arguments: json!({ "x": value }),
@@ -277,7 +282,7 @@ fn deep_task(bench: &Bench, value: &Value) -> Task {
         unresolved: Default::default(),
     };
     let job = Job::Starting { spec, attempts: 1, sought: None, not_before: now };
-    Task { notes: vec![Noted { note, seen_at: now }], questions: vec![asked], job, ..bench.task() }
+    Task { notes: vec![StoredNote { note, seen_at: now }], questions: vec![asked], job, ..bench.task() }
 }
 
 /// Rows are readable at any nesting depth, and nothing is lost: deeper parts are kept as text.
@@ -298,7 +303,7 @@ pub async fn deep_json_stays_readable(bench: &Bench) {
         let output = Output { structured: Some(value.clone()), ..Output::default() };
         assert!(matches!(
             bench.end_with(&closed(read, bench.clock.now()), &output).await,
-            Updated::Written(_)
+            UpdateResult::Written(_)
         ));
         let kept = bench.store.output(&task.id).await.expect("the result can be read").expect("there is one");
         assert!(same(&kept.structured.expect("it is kept")), "{levels}");

@@ -6,17 +6,20 @@ use taskbridge_sdk::Level;
 
 use super::Bench;
 use crate::clock::Clock;
-use crate::tasks::store::{Held, MOST_HELD, MOST_POLLS, Message, Setting, Settings, Stage};
+use crate::tasks::store::{
+    ClientTaskRecord, ClientTaskStatus, MOST_HELD, MOST_POLLS, QuestionMessage, SessionChange,
+    SessionSettings,
+};
 use crate::tasks::streams::{StreamNote, Streams};
 use crate::tasks::task::TaskId;
 
 /// Changes a setting of the session `n`, which lasts for a minute.
-async fn set(bench: &Bench, setting: Setting) -> bool {
+async fn set(bench: &Bench, setting: SessionChange) -> bool {
     let forget_after = bench.clock.now() + Duration::from_secs(60);
     bench.store.set("n", setting, forget_after).await.expect("the store can be written").is_some()
 }
 
-async fn settings(bench: &Bench, nonce: &str) -> Settings {
+async fn settings(bench: &Bench, nonce: &str) -> SessionSettings {
     bench.store.settings(nonce).await.expect("the store can be read").expect("the session was not ended")
 }
 
@@ -37,33 +40,33 @@ pub async fn an_ended_session_is_not_found_until_it_is_forgotten(bench: &Bench) 
 }
 
 pub async fn what_a_session_sets_is_its_own_until_it_is_forgotten(bench: &Bench) {
-    assert_eq!(settings(bench, "n").await, Settings::default());
-    assert!(set(bench, Setting::Level(Level::Error)).await);
+    assert_eq!(settings(bench, "n").await, SessionSettings::default());
+    assert!(set(bench, SessionChange::Level(Level::Error)).await);
     for uri in ["a:/b", "a:/a", "a:/a"] {
-        assert!(set(bench, Setting::Follow(uri.to_owned(), 2)).await);
+        assert!(set(bench, SessionChange::Follow(uri.to_owned(), 2)).await);
     }
-    assert!(set(bench, Setting::Level(Level::Debug)).await);
+    assert!(set(bench, SessionChange::Level(Level::Debug)).await);
     let follows = ["a:/a", "a:/b"].map(str::to_owned).into_iter().collect();
     assert_eq!(
         settings(bench, "n").await,
-        Settings { level: Some(Level::Debug), follows, ..Settings::default() }
+        SessionSettings { level: Some(Level::Debug), follows, ..SessionSettings::default() }
     );
-    assert_eq!(settings(bench, "m").await, Settings::default());
+    assert_eq!(settings(bench, "m").await, SessionSettings::default());
     assert!(!bench.store.has_ended("n").await.expect("the store can be read"));
-    assert!(set(bench, Setting::Unfollow("a:/b".to_owned())).await);
-    assert!(set(bench, Setting::Unfollow("a:/c".to_owned())).await);
+    assert!(set(bench, SessionChange::Unfollow("a:/b".to_owned())).await);
+    assert!(set(bench, SessionChange::Unfollow("a:/c".to_owned())).await);
     assert_eq!(settings(bench, "n").await.follows.into_iter().collect::<Vec<_>>(), ["a:/a"]);
     bench.clock.advance(Duration::from_secs(60));
     bench.store.purge(bench.clock.now(), 10).await.expect("the store can be written");
-    assert_eq!(settings(bench, "n").await, Settings::default());
+    assert_eq!(settings(bench, "n").await, SessionSettings::default());
 }
 
 pub async fn an_ended_session_sets_nothing_and_has_set_nothing(bench: &Bench) {
-    assert!(set(bench, Setting::Level(Level::Error)).await);
+    assert!(set(bench, SessionChange::Level(Level::Error)).await);
     let forget_after = bench.clock.now() + Duration::from_secs(60);
     bench.store.end("n", forget_after).await.expect("a session can be ended");
     assert_eq!(bench.store.settings("n").await.expect("the store can be read"), None);
-    assert!(!set(bench, Setting::Level(Level::Error)).await);
+    assert!(!set(bench, SessionChange::Level(Level::Error)).await);
     assert!(bench.store.has_ended("n").await.expect("the store can be read"));
 }
 
@@ -71,7 +74,7 @@ pub async fn what_happened_to_the_streams_of_a_session_is_counted(bench: &Bench)
     let forget_after = bench.clock.now() + Duration::from_secs(60);
     let opened = |listens| {
         let note = StreamNote::Opened { taken_up: None, listens, now: bench.clock.now() };
-        bench.store.set("n", Setting::Streams(note), forget_after)
+        bench.store.set("n", SessionChange::Streams(note), forget_after)
     };
     let mut newest = 0;
     for _ in 0..3 {
@@ -87,59 +90,62 @@ pub async fn what_happened_to_the_streams_of_a_session_is_counted(bench: &Bench)
 
 pub async fn a_session_follows_so_many_at_most(bench: &Bench) {
     const MOST: usize = 100;
-    let follow = |n: usize| Setting::Follow(format!("a:/{n}"), MOST);
+    let follow = |n: usize| SessionChange::Follow(format!("a:/{n}"), MOST);
     for n in 0..MOST {
         assert!(set(bench, follow(n)).await);
     }
     assert!(!set(bench, follow(MOST)).await);
     assert!(set(bench, follow(0)).await, "that one is followed already");
-    assert!(set(bench, Setting::Unfollow("a:/0".to_owned())).await);
+    assert!(set(bench, SessionChange::Unfollow("a:/0".to_owned())).await);
     assert!(set(bench, follow(MOST)).await);
     // The limit has been lowered since: existing subscriptions stay, and other settings are kept.
-    assert!(!set(bench, Setting::Follow("a:/new".to_owned(), 3)).await);
-    assert!(set(bench, Setting::Follow("a:/1".to_owned(), 3)).await);
-    assert!(set(bench, Setting::Level(Level::Error)).await);
+    assert!(!set(bench, SessionChange::Follow("a:/new".to_owned(), 3)).await);
+    assert!(set(bench, SessionChange::Follow("a:/1".to_owned(), 3)).await);
+    assert!(set(bench, SessionChange::Level(Level::Error)).await);
     assert_eq!(settings(bench, "n").await.follows.len(), MOST);
 }
 
 pub async fn a_session_holds_a_task_of_its_client_until_it_lets_go(bench: &Bench) {
-    let of = |n: u32| Message { task: TaskId::from_wire("t"), key: "q1".to_owned(), n };
+    let of = |n: u32| QuestionMessage { task: TaskId::from_wire("t"), key: "q1".to_owned(), n };
     let second = Duration::from_secs(1);
-    let held = |n: u32, id: &str, stage, every| Held {
+    let held = |n: u32, id: &str, stage, every| ClientTaskRecord {
         of: of(n),
         id: TaskId::from_wire(id),
         since: bench.clock.now(),
         stage,
         every,
     };
-    let first = held(1, "theirs", Stage::Working, second);
-    assert!(set(bench, Setting::Hold(first.clone())).await);
-    assert!(set(bench, Setting::Hold(held(1, "another", Stage::Working, second))).await);
+    let first = held(1, "theirs", ClientTaskStatus::Working, second);
+    assert!(set(bench, SessionChange::Hold(first.clone())).await);
+    assert!(set(bench, SessionChange::Hold(held(1, "another", ClientTaskStatus::Working, second))).await);
     assert_eq!(settings(bench, "n").await.held, [first], "of one message there is one task: the first");
-    assert!(set(bench, Setting::Stands(of(1), Stage::Ended, 2 * second)).await);
-    assert!(set(bench, Setting::Stands(of(2), Stage::Ended, second)).await, "it is not held, and stays so");
-    assert_eq!(settings(bench, "n").await.held, [held(1, "theirs", Stage::Ended, 2 * second)]);
+    assert!(set(bench, SessionChange::Stands(of(1), ClientTaskStatus::Ended, 2 * second)).await);
+    assert!(
+        set(bench, SessionChange::Stands(of(2), ClientTaskStatus::Ended, second)).await,
+        "it is not held, and stays so"
+    );
+    assert_eq!(settings(bench, "n").await.held, [held(1, "theirs", ClientTaskStatus::Ended, 2 * second)]);
     assert_eq!(settings(bench, "m").await.held, []);
-    assert!(set(bench, Setting::LetGo(of(1))).await);
-    assert!(set(bench, Setting::LetGo(of(1))).await);
+    assert!(set(bench, SessionChange::LetGo(of(1))).await);
+    assert!(set(bench, SessionChange::LetGo(of(1))).await);
     assert_eq!(settings(bench, "n").await.held, []);
     for n in 0..u32::try_from(MOST_HELD).expect("it is a small number") {
-        assert!(set(bench, Setting::Hold(held(n, "theirs", Stage::Working, second))).await);
+        assert!(set(bench, SessionChange::Hold(held(n, "theirs", ClientTaskStatus::Working, second))).await);
     }
-    assert!(!set(bench, Setting::Hold(held(1000, "theirs", Stage::Working, second))).await);
+    assert!(!set(bench, SessionChange::Hold(held(1000, "theirs", ClientTaskStatus::Working, second))).await);
 }
 
 pub async fn polled_tasks_are_kept_and_bounded(bench: &Bench) {
     let task = |n: usize| TaskId::from_wire(format!("t{n}"));
     for n in [1, 1, 2] {
-        assert!(set(bench, Setting::Poll(task(n))).await);
+        assert!(set(bench, SessionChange::Poll(task(n))).await);
     }
-    assert!(set(bench, Setting::EndPoll(task(1))).await);
-    assert!(set(bench, Setting::EndPoll(task(1))).await);
+    assert!(set(bench, SessionChange::EndPoll(task(1))).await);
+    assert!(set(bench, SessionChange::EndPoll(task(1))).await);
     assert_eq!(settings(bench, "n").await.polls, [task(2)].into());
     assert_eq!(settings(bench, "m").await.polls, [].into());
     for n in 2..MOST_POLLS + 2 {
-        assert!(set(bench, Setting::Poll(task(n))).await);
+        assert!(set(bench, SessionChange::Poll(task(n))).await);
     }
-    assert!(!set(bench, Setting::Poll(task(1))).await);
+    assert!(!set(bench, SessionChange::Poll(task(1))).await);
 }

@@ -8,7 +8,7 @@ use futures_util::future::{join, join_all};
 
 use super::Bench;
 use super::bench::{LEASE, forge, holder, limits, new, once, starting, verdict, with_slots};
-use crate::tasks::store::{NewTask, Updated};
+use crate::tasks::store::{NewTask, UpdateResult};
 use crate::tasks::task::Task;
 
 /// Like [`crate::store_suite`], for two stores over the same rows. Takes an expression that returns two
@@ -95,8 +95,8 @@ pub async fn of_two_processes_one_writes_a_version(a: &Bench, b: &Bench) {
         let (by_a, by_b) = (by("a"), by("b"));
         let written = join(a.update(&by_a), b.update(&by_b)).await;
         row = match written {
-            (Updated::Written(version), Updated::Conflict) => Task { version, ..by_a },
-            (Updated::Conflict, Updated::Written(version)) => Task { version, ..by_b },
+            (UpdateResult::Written(version), UpdateResult::Conflict) => Task { version, ..by_a },
+            (UpdateResult::Conflict, UpdateResult::Written(version)) => Task { version, ..by_b },
             other => panic!("not exactly one was written: {other:?}"),
         };
         assert_eq!(a.read(&row.id).await.as_ref(), Some(&row));
@@ -108,7 +108,8 @@ pub async fn of_two_processes_one_watches_a_group(a: &Bench, b: &Bench) {
         a.add(a.open_task(&n.to_string())).await;
     }
     let (by_a, by_b, all) = (holder("a"), holder("b"), [forge()]);
-    let (held, others) = join(a.store.hold(&by_a, LEASE, &all), b.store.hold(&by_b, LEASE, &all)).await;
+    let (held, others) =
+        join(a.store.acquire_groups(&by_a, LEASE, &all), b.store.acquire_groups(&by_b, LEASE, &all)).await;
     let (held, others) = (held.expect("groups can be held"), others.expect("groups can be held"));
     assert_eq!(held.len() + others.len(), 10);
     assert!(!held.iter().any(|group| others.contains(group)));

@@ -44,8 +44,8 @@ impl Told {
     }
 }
 
-fn scribe(keeps: bool) -> Scribe {
-    Scribe { replica: Holder("here".to_owned()), keeps }
+fn scribe(keeps: bool) -> HistoryRecorder {
+    HistoryRecorder { replica: Holder("here".to_owned()), keeps }
 }
 
 fn started() -> Event {
@@ -96,7 +96,7 @@ fn history_lists_transitions_in_order() {
     let answered = Event::Answered { key: key(), answer, by: ben.clone().into() };
     assert_eq!(
         told.now_hears(answered.clone()),
-        [Fact::Answered { key: key(), how: Said::Accepted, by: Some(ben) }]
+        [Fact::Answered { key: key(), how: AnswerKind::Accepted, by: Some(ben) }]
     );
     assert_eq!(told.now_hears(answered), [], "the first stands");
     assert_eq!(told.now_hears(Event::AnswerTaken { key: key() }), [Fact::AnswerTaken(key())]);

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::{Failure, awaits_consent, end, in_words, questions, uncounted_gap, wait_after, wish_cancel};
-use crate::tasks::task::{Asked, Job, OnExpiry, Outcome, Overdue, Task};
+use super::{
+    Failure, awaits_consent, end, in_words, questions, record_cancel_request, uncounted_gap, wait_after,
+};
+use crate::tasks::task::{Job, OnExpiry, Outcome, Overdue, Task, TaskQuestion};
 
 /// Minimum number of failed polls after the deadline before the outcome counts as unknown, even if
 /// they take longer than `outcome_grace`.
@@ -58,7 +60,7 @@ fn run(task: &Task) -> Option<Timestamp> {
 
 /// Returns the oldest open question of an open job, and when its `answer_within` is over. A job
 /// that is being stopped needs no answer.
-fn answer(task: &Task) -> Option<(Timestamp, &Asked)> {
+fn answer(task: &Task) -> Option<(Timestamp, &TaskQuestion)> {
     let within = task.terms.answer_within.filter(|_| task.cancel.is_none())?;
     let oldest = task.open_questions().min_by_key(|asked| asked.at)?;
     matches!(task.job, Job::Open { .. }).then_some((oldest.at + within, oldest))
@@ -141,7 +143,7 @@ pub(super) fn poll_failed(task: &mut Task, failure: &Failure, now: Timestamp) {
 fn expire(task: &mut Task, message: String, now: Timestamp) {
     let Job::Open { handle, .. } = &task.job else { return };
     match task.terms.on_expiry {
-        OnExpiry::Cancel => wish_cancel(task, None, now),
+        OnExpiry::Cancel => record_cancel_request(task, None, now),
         OnExpiry::Abandon => task.job = Job::Closed { handle: Some(handle.clone()) },
     }
     task.overdue = None;

@@ -8,7 +8,7 @@ use super::{
     ASK_AGAIN, Failure, Step, backoff, deadline, end, end_with, notes, questions, uncounted_gap, wait_after,
 };
 use crate::tasks::slots::is_of_owner;
-use crate::tasks::task::{Job, Outcome, Printed, Sought, Task, Terms, Trouble};
+use crate::tasks::task::{EngineOutage, Job, LogSize, Outcome, RecoverySearch, Task, TaskPolicy};
 
 pub(super) fn intended(task: &mut Task, now: Timestamp) {
     let Job::Pending { spec, attempts, not_before, .. } = &task.job else { return };
@@ -178,8 +178,8 @@ const LOOK_WITHIN: Duration = Duration::from_secs(10);
 const LOOKS: u32 = 6;
 
 /// Counts a search that was due at `due`. Returns true if the search for the job is over.
-fn is_over(sought: &mut Option<Sought>, due: Timestamp, patience: Duration, now: Timestamp) -> bool {
-    let sought = sought.get_or_insert(Sought { since: now, times: 0 });
+fn is_over(sought: &mut Option<RecoverySearch>, due: Timestamp, patience: Duration, now: Timestamp) -> bool {
+    let sought = sought.get_or_insert(RecoverySearch { since: now, times: 0 });
     sought.since = now.min(sought.since + uncounted_gap(due, now));
     sought.times = sought.times.saturating_add(1);
     sought.times >= LOOKS && now.since(sought.since) >= patience
@@ -187,7 +187,7 @@ fn is_over(sought: &mut Option<Sought>, due: Timestamp, patience: Duration, now:
 
 /// Returns how long a search continues. Once the maximum wait is over, a search that ran ends the task at
 /// once. If the search could not run, it continues for at most `outcome_grace`.
-fn patience(terms: &Terms, looked: bool, out_of_time: bool) -> Duration {
+fn patience(terms: &TaskPolicy, looked: bool, out_of_time: bool) -> Duration {
     let patience = if looked { terms.settle_window } else { terms.settle_window.max(terms.start_within) };
     match (out_of_time, looked) {
         (false, _) => patience,
@@ -252,7 +252,7 @@ pub(super) fn observed(
         if seen.message.is_some() {
             task.message = seen.message.clone();
         }
-        notes::heard(task, seen.notes, now);
+        notes::add_notes(task, seen.notes, now);
         if !task.log_is_followed(now) {
             task.printed = None;
         }
@@ -288,7 +288,7 @@ pub(super) fn observed(
 /// Records that a client wants to know how much the job prints.
 pub(super) fn log_followed(task: &mut Task, until: Timestamp) {
     if !task.has_ended() {
-        let printed = task.printed.get_or_insert(Printed { bytes: 0, wanted_until: until });
+        let printed = task.printed.get_or_insert(LogSize { bytes: 0, wanted_until: until });
         printed.wanted_until = printed.wanted_until.max(until);
     }
 }
@@ -350,5 +350,5 @@ fn trouble(task: &mut Task, failure: &Failure, now: Timestamp) -> Timestamp {
         return now;
     }
     let reason = failure.message.clone();
-    task.trouble.get_or_insert(Trouble { since: now, reason }).since
+    task.trouble.get_or_insert(EngineOutage { since: now, reason }).since
 }

@@ -23,7 +23,9 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use taskbridge_sdk::{ErrorKind, JobKey, OnBehalfOf, Output, Timestamp};
 
-use super::task::{Asked, AskedStatus, Asker, Cancelling, Job, Outcome, Task, TaskState};
+use super::task::{
+    CancelRequest, Job, Outcome, QuestionSource, QuestionStatus, Task, TaskQuestion, TaskState,
+};
 
 /// Delay before a job that was asked to stop and still runs is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
@@ -53,7 +55,7 @@ pub enum Action {
     Cancel,
     /// Send the answer to this question to the engine.
     Answer {
-        /// [`Asked::key`].
+        /// [`TaskQuestion::key`].
         key: String,
     },
     /// Poll the open job now.
@@ -199,7 +201,7 @@ fn cancel_requested(task: &mut Task, mode: Cancel, on_behalf_of: Option<OnBehalf
         end(task, Outcome::Cancelled, "cancelled before it was started", now);
         return;
     }
-    wish_cancel(task, on_behalf_of, now);
+    record_cancel_request(task, on_behalf_of, now);
     match mode {
         Cancel::Settle => end(task, Outcome::Cancelled, "cancelled by request", now),
         Cancel::Request => task.message = Some("cancelling".to_owned()),
@@ -241,7 +243,7 @@ fn retry_now(task: &mut Task, now: Timestamp) {
                 cancel.not_before = now.min(cancel.not_before);
             }
             for asked in &mut task.questions {
-                if let AskedStatus::Answered { not_before, .. } = &mut asked.status {
+                if let QuestionStatus::Answered { not_before, .. } = &mut asked.status {
                     *not_before = now.min(*not_before);
                 }
             }
@@ -256,8 +258,8 @@ fn retry_now(task: &mut Task, now: Timestamp) {
 
 /// Records a request to stop the job. Until the engine accepts it, the engine is called on behalf of the
 /// latest requester, because an earlier one may lack credentials.
-fn wish_cancel(task: &mut Task, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
-    let first = Cancelling { at: now, taken: false, attempts: 0, not_before: now, on_behalf_of: None };
+fn record_cancel_request(task: &mut Task, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
+    let first = CancelRequest { at: now, taken: false, attempts: 0, not_before: now, on_behalf_of: None };
     let cancel = task.cancel.get_or_insert(first);
     if !cancel.taken {
         cancel.on_behalf_of = on_behalf_of;
@@ -279,8 +281,8 @@ fn end(task: &mut Task, outcome: Outcome, message: impl Into<String>, now: Times
         task.undelivered = None;
     }
     for asked in &mut task.questions {
-        if asked.status == AskedStatus::Open {
-            asked.status = AskedStatus::Closed;
+        if asked.status == QuestionStatus::Open {
+            asked.status = QuestionStatus::Closed;
         }
     }
 }
@@ -294,13 +296,13 @@ fn end_with(step: &mut Step, outcome: Outcome, message: String, output: Output, 
 
 /// Returns true while the server's own question before the start is open.
 fn awaits_consent(task: &Task) -> bool {
-    task.open_questions().any(|asked| asked.asker == Asker::Confirm)
+    task.open_questions().any(|asked| asked.asker == QuestionSource::Confirm)
 }
 
-fn answer_due(asked: &Asked) -> Option<Timestamp> {
+fn answer_due(asked: &TaskQuestion) -> Option<Timestamp> {
     match asked.status {
-        AskedStatus::Answered { not_before, .. } => Some(not_before),
-        AskedStatus::Open | AskedStatus::Visiting | AskedStatus::Closed => None,
+        QuestionStatus::Answered { not_before, .. } => Some(not_before),
+        QuestionStatus::Open | QuestionStatus::Visiting | QuestionStatus::Closed => None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use taskbridge_sdk::{Note, Timestamp};
 
-use crate::tasks::task::{Noted, Task};
+use crate::tasks::task::{StoredNote, Task};
 
 /// Maximum number of notes in a row.
 const MOST: usize = 16;
@@ -13,12 +13,12 @@ const MOST_BYTES: usize = 8 * 1024;
 const LONGEST: usize = 2 * 1024;
 
 /// Adds the newest notes that the engine lists now. Notes up to the newest known number are skipped.
-pub(super) fn heard(task: &mut Task, mut notes: Vec<Note>, now: Timestamp) {
+pub(super) fn add_notes(task: &mut Task, mut notes: Vec<Note>, now: Timestamp) {
     let newest = task.last_note();
     notes.retain(|note| newest.is_none_or(|newest| note.n > newest));
     notes.sort_by_key(|note| note.n);
     notes.dedup_by_key(|note| note.n);
-    task.notes.extend(notes.into_iter().map(|note| Noted { note: cut(note), seen_at: now }));
+    task.notes.extend(notes.into_iter().map(|note| StoredNote { note: cut(note), seen_at: now }));
     let (mut kept, mut bytes) = (0, 0);
     for noted in task.notes.iter().rev() {
         bytes += noted.note.data.to_string().len();
@@ -65,14 +65,14 @@ mod tests {
     fn notes_are_kept_once_newest_last() {
         let mut task = row_of(&TaskId::from_wire("t"), "s");
         let at = Timestamp::from_millis;
-        heard(&mut task, vec![note(5), note(9)], at(1));
-        heard(&mut task, vec![note(5), note(12), note(9), note(12)], at(2));
+        add_notes(&mut task, vec![note(5), note(9)], at(1));
+        add_notes(&mut task, vec![note(5), note(12), note(9), note(12)], at(2));
         assert_eq!(numbers(&task), [5, 9, 12]);
         assert_eq!(task.notes.iter().map(|noted| noted.seen_at).collect::<Vec<_>>(), [at(1), at(1), at(2)]);
-        heard(&mut task, (0..100).map(note).collect(), at(3));
+        add_notes(&mut task, (0..100).map(note).collect(), at(3));
         assert_eq!(numbers(&task), (84..100).collect::<Vec<_>>());
-        heard(&mut task, Vec::new(), at(4));
-        heard(&mut task, vec![note(50)], at(4));
+        add_notes(&mut task, Vec::new(), at(4));
+        add_notes(&mut task, vec![note(50)], at(4));
         assert_eq!(task.last_note(), Some(99));
     }
 
@@ -81,11 +81,11 @@ mod tests {
     fn notes_of_row_are_bounded() {
         let mut task = row_of(&TaskId::from_wire("t"), "s");
         let text = |n, length| Note::text(n, Level::Info, "ä".repeat(length));
-        heard(&mut task, (0..20).map(|n| text(n, 500)).collect(), Timestamp::from_millis(0));
+        add_notes(&mut task, (0..20).map(|n| text(n, 500)).collect(), Timestamp::from_millis(0));
         assert_eq!(numbers(&task), (12..20).collect::<Vec<_>>());
         let data = json!({"long": "\u{1}".repeat(9000)});
         let long = vec![text(30, 100_000), Note { data, ..text(31, 0) }];
-        heard(&mut task, long, Timestamp::from_millis(0));
+        add_notes(&mut task, long, Timestamp::from_millis(0));
         assert_eq!(task.last_note(), Some(31));
         assert!(serde_json::to_string(&task.notes).unwrap().len() < 10_000);
     }

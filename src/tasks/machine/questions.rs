@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Answer, Ask, OnBehalfOf, Question, Timestamp};
 
-use super::{Answerer, backoff, end, wish_cancel};
+use super::{Answerer, backoff, end, record_cancel_request};
 use crate::tasks::asking;
-use crate::tasks::task::{Asked, AskedStatus, Asker, Delivery, Job, OnRefusal, Outcome, Task};
+use crate::tasks::task::{
+    Delivery, Job, OnRefusal, Outcome, QuestionSource, QuestionStatus, Task, TaskQuestion,
+};
 
 /// Maximum number of questions in a row; beyond it, the oldest closed ones are dropped.
 const MOST_KEPT: usize = 64;
@@ -16,8 +18,8 @@ const MOST_KEPT: usize = 64;
 pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, now: Timestamp) {
     for asked in &mut task.questions {
         let gone = !questions.iter().any(|question| question.id == asked.question.id);
-        if asked.asker == Asker::Job && gone {
-            asked.status = AskedStatus::Closed;
+        if asked.asker == QuestionSource::Job && gone {
+            asked.status = QuestionStatus::Closed;
         }
     }
     if task.has_ended() {
@@ -32,7 +34,7 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, 
             let message = format!("the job's question {:?} cannot be asked: {why}", question.id);
             return stop(task, Outcome::Failed, None, message, now);
         }
-        ask(task, question, Asker::Job, now);
+        ask(task, question, QuestionSource::Job, now);
     }
 }
 
@@ -40,17 +42,18 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, 
 /// accepted so recently that the list may be older. A question that was closed before is asked again, because
 /// it may be the next gate of the same name.
 fn is_known(task: &Task, id: &str, as_of: Timestamp) -> bool {
-    let mut same = task.questions.iter().filter(|a| a.asker == Asker::Job && a.question.id == id);
-    let is_recent = |asked: &Asked| asked.settled_at.is_some_and(|at| at >= as_of);
-    same.any(|asked| asked.status != AskedStatus::Closed || is_recent(asked))
+    let mut same = task.questions.iter().filter(|a| a.asker == QuestionSource::Job && a.question.id == id);
+    let is_recent = |asked: &TaskQuestion| asked.settled_at.is_some_and(|at| at >= as_of);
+    same.any(|asked| asked.status != QuestionStatus::Closed || is_recent(asked))
         || times_not_allowed(task, id) >= ASKED_AGAIN
 }
 
 /// Returns true if a listed question has the id of one that was answered after `as_of`: a later
 /// poll shows whether it is a new question.
 pub(in crate::tasks) fn may_ask_again(task: &Task, listed: &[Question], as_of: Timestamp) -> bool {
-    let is_over = |asked: &Asked| asked.asker == Asker::Job && asked.status == AskedStatus::Closed;
-    let is_early = |asked: &Asked| is_over(asked) && asked.settled_at.is_some_and(|at| at >= as_of);
+    let is_over =
+        |asked: &TaskQuestion| asked.asker == QuestionSource::Job && asked.status == QuestionStatus::Closed;
+    let is_early = |asked: &TaskQuestion| is_over(asked) && asked.settled_at.is_some_and(|at| at >= as_of);
     listed.iter().any(|q| task.questions.iter().any(|asked| asked.question.id == q.id && is_early(asked)))
 }
 
@@ -59,12 +62,12 @@ fn times_not_allowed(task: &Task, id: &str) -> usize {
 }
 
 /// Asks a question under a key that is new in this task.
-fn ask(task: &mut Task, question: Question, asker: Asker, now: Timestamp) {
+fn ask(task: &mut Task, question: Question, asker: QuestionSource, now: Timestamp) {
     let last = task.questions.last().and_then(|asked| asked.key.strip_prefix('q')?.parse::<u32>().ok());
     let key = format!("q{}", last.unwrap_or(0).saturating_add(1));
-    task.questions.push(Asked::new(key, question, asker, now));
+    task.questions.push(TaskQuestion::new(key, question, asker, now));
     if task.questions.len() > MOST_KEPT
-        && let Some(oldest) = task.questions.iter().position(|asked| asked.status == AskedStatus::Closed)
+        && let Some(oldest) = task.questions.iter().position(|asked| asked.status == QuestionStatus::Closed)
     {
         task.questions.remove(oldest);
     }
@@ -72,7 +75,7 @@ fn ask(task: &mut Task, question: Question, asker: Asker, now: Timestamp) {
 
 pub(super) fn close_all(task: &mut Task) {
     for asked in &mut task.questions {
-        asked.status = AskedStatus::Closed;
+        asked.status = QuestionStatus::Closed;
     }
 }
 
@@ -89,7 +92,7 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
         Answer::Cancel => (task.terms.on_dismiss, "was closed without an answer"),
     };
     let Some(asked) = find(task, key) else { return };
-    if asked.status != AskedStatus::Open {
+    if asked.status != QuestionStatus::Open {
         return;
     }
     if let Some(delivery) = &mut asked.delivery {
@@ -97,18 +100,18 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
     }
     (asked.answered_by, asked.answered_as) = (Some(by.owner), by.person.clone());
     match asked.asker {
-        Asker::Job => {
+        QuestionSource::Job => {
             let message = format!("the question {:?} {what}, so the job is stopped", asked.question.message);
             match rule {
                 OnRefusal::Tell => {
-                    asked.status = AskedStatus::Answered { answer, attempts: 0, not_before: now };
+                    asked.status = QuestionStatus::Answered { answer, attempts: 0, not_before: now };
                 }
                 OnRefusal::Fail => stop(task, Outcome::Failed, by.person, message, now),
                 OnRefusal::Cancel => stop(task, Outcome::Cancelled, by.person, message, now),
             }
         }
-        Asker::Confirm => {
-            asked.status = AskedStatus::Closed;
+        QuestionSource::Confirm => {
+            asked.status = QuestionStatus::Closed;
             if let Answer::Accept(_) = answer {
                 if let Job::Pending { not_before, .. } = &mut task.job {
                     *not_before = now;
@@ -117,7 +120,7 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
             }
             match task.job {
                 Job::Pending { .. } => task.job = Job::Closed { handle: None },
-                _ => wish_cancel(task, by.person, now),
+                _ => record_cancel_request(task, by.person, now),
             }
             end(task, Outcome::Cancelled, "declined: the job was not started", now);
         }
@@ -132,27 +135,27 @@ pub(super) fn stop(
     message: String,
     now: Timestamp,
 ) {
-    wish_cancel(task, on_behalf_of, now);
+    record_cancel_request(task, on_behalf_of, now);
     end(task, outcome, message, now);
 }
 
 pub(super) fn handed_over(task: &mut Task, key: &str, now: Timestamp) {
     if let Some(asked) = find(task, key) {
         asked.settled_at.get_or_insert(now);
-        let agreed = matches!(&asked.status, AskedStatus::Answered { answer: Answer::Accept(_), .. });
+        let agreed = matches!(&asked.status, QuestionStatus::Answered { answer: Answer::Accept(_), .. });
         // The visit of a page takes time. The job stops listing the question when the visit is over.
         let visiting = agreed && matches!(asked.question.ask, Ask::Url(_));
         asked.status = match asked.status {
-            AskedStatus::Visiting => return,
-            _ if visiting => AskedStatus::Visiting,
-            _ => AskedStatus::Closed,
+            QuestionStatus::Visiting => return,
+            _ if visiting => QuestionStatus::Visiting,
+            _ => QuestionStatus::Closed,
         };
     }
 }
 
 pub(super) fn too_late(task: &mut Task, key: &str, now: Timestamp) {
     if let Some(asked) = find(task, key) {
-        asked.status = AskedStatus::Closed;
+        asked.status = QuestionStatus::Closed;
         asked.settled_at.get_or_insert(now);
     }
     if !task.has_ended() {
@@ -167,11 +170,11 @@ const ASKED_AGAIN: usize = 10;
 /// Asks the same question again. It gets a new key, since a client does not answer the same key twice.
 pub(super) fn not_allowed(task: &mut Task, key: &str, now: Timestamp) {
     let ended = task.has_ended();
-    let Some(asked) = find(task, key).filter(|asked| matches!(asked.status, AskedStatus::Answered { .. }))
+    let Some(asked) = find(task, key).filter(|asked| matches!(asked.status, QuestionStatus::Answered { .. }))
     else {
         return;
     };
-    (asked.status, asked.not_allowed) = (AskedStatus::Closed, true);
+    (asked.status, asked.not_allowed) = (QuestionStatus::Closed, true);
     let (question, asker) = (asked.question.clone(), asked.asker);
     if ended {
         return;
@@ -191,7 +194,9 @@ const HAND_OVER_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) fn hand_over_failed(task: &mut Task, key: &str, now: Timestamp) {
     let job = task.key.clone();
-    if let Some(Asked { status: AskedStatus::Answered { attempts, not_before, .. }, .. }) = find(task, key) {
+    if let Some(TaskQuestion { status: QuestionStatus::Answered { attempts, not_before, .. }, .. }) =
+        find(task, key)
+    {
         *attempts += 1;
         *not_before = now + backoff(&job, *attempts).min(HAND_OVER_WITHIN);
     }
@@ -200,7 +205,7 @@ pub(super) fn hand_over_failed(task: &mut Task, key: &str, now: Timestamp) {
 /// Delays all pending answers until this time at least.
 pub(super) fn put_off(task: &mut Task, later: Timestamp) {
     for asked in &mut task.questions {
-        if let AskedStatus::Answered { not_before, .. } = &mut asked.status {
+        if let QuestionStatus::Answered { not_before, .. } = &mut asked.status {
             *not_before = later.max(*not_before);
         }
     }
@@ -211,7 +216,7 @@ pub(super) fn put_off(task: &mut Task, later: Timestamp) {
 pub(super) fn delivering(task: &mut Task, key: &str, n: u32, until: Timestamp, now: Timestamp) {
     if let Some(asked) = find(task, key) {
         let newest = asked.delivery.as_ref().map_or(0, |delivery| delivery.n);
-        if asked.status == AskedStatus::Open && (n == newest + 1 || (n == newest && asked.is_out(now))) {
+        if asked.status == QuestionStatus::Open && (n == newest + 1 || (n == newest && asked.is_out(now))) {
             asked.delivery = Some(Delivery { n, until, over: false, problem: None });
         }
     }
@@ -228,7 +233,7 @@ pub(super) fn delivery_ended(
     let Some(asked) = find(task, key) else { return };
     if let Some(delivery) = &mut asked.delivery
         && delivery.n == n
-        && asked.status == AskedStatus::Open
+        && asked.status == QuestionStatus::Open
     {
         end_delivery(delivery, over, now);
         delivery.problem = problem.or(delivery.problem.take());
@@ -242,6 +247,6 @@ fn end_delivery(delivery: &mut Delivery, over: bool, now: Timestamp) {
     }
 }
 
-fn find<'a>(task: &'a mut Task, key: &str) -> Option<&'a mut Asked> {
+fn find<'a>(task: &'a mut Task, key: &str) -> Option<&'a mut TaskQuestion> {
     task.questions.iter_mut().find(|asked| asked.key == key)
 }

@@ -16,7 +16,7 @@ use taskbridge_sdk::{
 };
 
 use super::*;
-use crate::tasks::task::{OnExpiry, OnRefusal, Origin, Owner, Printed, Spec, TaskId, Terms};
+use crate::tasks::task::{LogSize, OnExpiry, OnRefusal, Origin, Owner, Spec, TaskId, TaskPolicy};
 
 const START: Timestamp = Timestamp::from_millis(1_000_000);
 
@@ -29,7 +29,8 @@ fn question(id: &str) -> Question {
 }
 
 fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
-    let questions = confirm.then(|| Asked::new("q1".to_owned(), question("confirm"), Asker::Confirm, START));
+    let questions = confirm
+        .then(|| TaskQuestion::new("q1".to_owned(), question("confirm"), QuestionSource::Confirm, START));
     born(Task {
         id: TaskId::from_bytes([1; 20]),
         owner: Owner::new("ana"),
@@ -37,7 +38,7 @@ fn row(confirm: bool, on_expiry: OnExpiry) -> Task {
         backend: "sim".to_owned(),
         key: JobKey::from_bytes([2; 16]),
         origin: Origin::default(),
-        terms: Terms {
+        terms: TaskPolicy {
             ttl: Duration::from_secs(60),
             keep_result: Duration::from_secs(3600),
             max_runtime: Duration::from_secs(7200),

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
-use super::acts::Leased;
-use super::engine::{Engines, Place};
-use super::places::PlaceRequests;
+use super::actions::LeasedRow;
+use super::engine::{CallPermit, Engines};
+use super::permit_requests::PermitRequests;
 use crate::tasks::machine::{self, Action, Event};
-use crate::tasks::store::{ClaimRequest, Claimed, Lease, Result, Served};
+use crate::tasks::store::{ClaimRequest, Claimed, Lease, Result, ServedBackend};
 use crate::tasks::task::{Owner, TaskId};
 
 /// Maximum number of rows per claim.
@@ -25,7 +25,7 @@ const LOCAL_BATCH: usize = 256;
 
 /// The state of the claiming loop.
 pub(super) struct Claims {
-    requests: PlaceRequests,
+    requests: PermitRequests,
     /// The owner that was served last, by backend.
     cursors: BTreeMap<String, Owner>,
     /// The identity for which rows without one were adopted, by backend.
@@ -35,13 +35,13 @@ pub(super) struct Claims {
 impl Claims {
     pub(super) fn new(engines: Engines) -> Self {
         let (cursors, adopted) = Default::default();
-        Self { requests: PlaceRequests::new(engines), cursors, adopted }
+        Self { requests: PermitRequests::new(engines), cursors, adopted }
     }
 }
 
 impl Core {
     /// Waits until rows are due, and claims them together with a call permit for each.
-    pub(super) async fn claim_due(&self, claims: &mut Claims) -> Vec<Leased> {
+    pub(super) async fn claim_due(&self, claims: &mut Claims) -> Vec<LeasedRow> {
         loop {
             let earliest = match self.claim_once(claims).await {
                 Ok((leased, _)) if !leased.is_empty() => return leased,
@@ -66,7 +66,7 @@ impl Core {
 
     /// Claims the due rows of each backend with free permits. Returns them, and when the next row
     /// of such a backend is due.
-    async fn claim_once(&self, claims: &mut Claims) -> Result<(Vec<Leased>, Option<Timestamp>)> {
+    async fn claim_once(&self, claims: &mut Claims) -> Result<(Vec<LeasedRow>, Option<Timestamp>)> {
         let served = self.engines.served();
         for served in &served {
             self.adopt_rows(claims, served).await;
@@ -85,8 +85,8 @@ impl Core {
                 continue;
             }
             let Some(place) = claims.requests.take(&served.backend) else { continue };
-            let more = std::iter::from_fn(|| self.engines.try_place(&served.backend));
-            let places: Vec<Place> = std::iter::once(place).chain(more.take(BATCH - 1)).collect();
+            let more = std::iter::from_fn(|| self.engines.try_acquire_permit(&served.backend));
+            let places: Vec<CallPermit> = std::iter::once(place).chain(more.take(BATCH - 1)).collect();
             match self.claim_for(claims, served, places).await {
                 // Another process leased them, or they cannot be read: an immediate retry would
                 // return the same.
@@ -107,10 +107,10 @@ impl Core {
     async fn claim_for(
         &self,
         claims: &mut Claims,
-        served: Served,
-        places: Vec<Place>,
-    ) -> Result<Vec<Leased>> {
-        let Served { backend, identity } = served.clone();
+        served: ServedBackend,
+        places: Vec<CallPermit>,
+    ) -> Result<Vec<LeasedRow>> {
+        let ServedBackend { backend, identity } = served.clone();
         let cursor = claims.cursors.get(&backend).cloned();
         let request = ClaimRequest { served, limit: places.len(), cursor };
         let since = Instant::now();
@@ -119,13 +119,13 @@ impl Core {
         if let Some(cursor) = cursor {
             claims.cursors.insert(backend, cursor);
         }
-        let leased = |(task, place)| Leased::claimed(task, since, place, identity.clone());
+        let leased = |(task, place)| LeasedRow::claimed(task, since, place, identity.clone());
         Ok(tasks.into_iter().zip(places).map(leased).collect())
     }
 
     /// Adopts rows without an identity, once for each identity. They belong to the engine that is
     /// connected first under their backend's name.
-    async fn adopt_rows(&self, claims: &mut Claims, served: &Served) {
+    async fn adopt_rows(&self, claims: &mut Claims, served: &ServedBackend) {
         let Some(identity) = &served.identity else { return };
         if claims.adopted.get(&served.backend) == Some(identity) {
             return;
@@ -172,7 +172,7 @@ impl Core {
     /// Applies the deadlines of one batch of due rows. Returns the last row if there are more.
     async fn pass_deadlines(
         &self,
-        served: &Served,
+        served: &ServedBackend,
         after: Option<&(Timestamp, TaskId)>,
     ) -> Result<Option<(Timestamp, TaskId)>> {
         let rows = self.ledger.store.list_due(served, after, LOCAL_BATCH).await?;

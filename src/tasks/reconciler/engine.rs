@@ -11,7 +11,7 @@ use taskbridge_sdk::{Backend, Error, ErrorKind, GroupKey, JobHandle, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::tasks::store::{Purged, Served};
+use crate::tasks::store::{Purged, ServedBackend};
 
 /// The connected backends, by their names in the config. Clones share them.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ pub struct Unconnected {
 }
 
 /// A call permit of a backend: the right to make one call to it.
-pub type Place = OwnedSemaphorePermit;
+pub type CallPermit = OwnedSemaphorePermit;
 
 /// The backends at one point in time.
 pub(super) type Connected = Arc<BTreeMap<String, Engine>>;
@@ -127,9 +127,9 @@ impl Engines {
     }
 
     /// Returns the connected backends. This process serves their rows and no others.
-    pub fn served(&self) -> Vec<Served> {
+    pub fn served(&self) -> Vec<ServedBackend> {
         let engines = self.current.borrow();
-        let served = |(name, engine): (&String, &Engine)| Served {
+        let served = |(name, engine): (&String, &Engine)| ServedBackend {
             backend: name.clone(),
             identity: engine.backend.identity(),
         };
@@ -142,7 +142,7 @@ impl Engines {
     }
 
     /// Returns a call permit of a backend, if one is free and the backend is connected.
-    pub fn try_place(&self, backend: &str) -> Option<Place> {
+    pub fn try_acquire_permit(&self, backend: &str) -> Option<CallPermit> {
         self.get(backend)?.places.try_acquire_owned().ok()
     }
 
@@ -181,7 +181,7 @@ impl Engines {
     }
 
     /// Waits for a call permit of a backend. Returns `None` if it is not connected.
-    pub(super) async fn place(&self, backend: &str) -> Option<Place> {
+    pub(super) async fn acquire_permit(&self, backend: &str) -> Option<CallPermit> {
         loop {
             // The semaphore is closed when the backend is replaced.
             if let Ok(place) = self.get(backend)?.places.acquire_owned().await {
@@ -218,7 +218,7 @@ impl Engines {
     /// Notifies a backend that a job's task was deleted, if it is connected to the engine that ran the job.
     pub(super) async fn forget(&self, gone: &Purged, within: Duration) {
         let (Some(engine), Some(handle)) = (self.get(&gone.backend), &gone.handle) else { return };
-        let served = Served { backend: gone.backend.clone(), identity: engine.backend.identity() };
+        let served = ServedBackend { backend: gone.backend.clone(), identity: engine.backend.identity() };
         if !served.matches(&gone.backend, gone.identity.as_deref()) {
             return;
         }
@@ -300,8 +300,8 @@ mod tests {
     async fn replaced_backend_keeps_its_queue() {
         let named = |backend| BTreeMap::from([("one".to_owned(), backend)]);
         let engines = Engines::new(named(backend()), 1);
-        let _held = engines.place("one").await;
-        let waits = engines.place("one");
+        let _held = engines.acquire_permit("one").await;
+        let waits = engines.acquire_permit("one");
         let replace = async { engines.replace(named(backend()), 1) };
         let (place, ()) = tokio::join!(waits, replace);
         assert!(place.is_some());
@@ -314,7 +314,7 @@ mod tests {
         let (kept, gone) = (backend(), backend());
         let both = BTreeMap::from([("kept".to_owned(), Arc::clone(&kept)), ("gone".to_owned(), gone)]);
         let engines = Engines::new(both, 1);
-        let held = engines.place("kept").await;
+        let held = engines.acquire_permit("kept").await;
         assert!(held.is_some());
         let (begun, go_on) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
         let call = engines.call("gone", Duration::from_secs(60), Error::unavailable, |_| async {
@@ -329,10 +329,10 @@ mod tests {
         };
         let (answer, ()) = tokio::join!(call, replace);
         assert_eq!(answer.unwrap(), "answered");
-        assert!(engines.place("gone").await.is_none());
-        let waits = tokio::time::timeout(Duration::from_millis(10), engines.place("kept"));
+        assert!(engines.acquire_permit("gone").await.is_none());
+        let waits = tokio::time::timeout(Duration::from_millis(10), engines.acquire_permit("kept"));
         assert!(waits.await.is_err(), "the one place is taken still");
         drop(held);
-        assert!(engines.place("kept").await.is_some());
+        assert!(engines.acquire_permit("kept").await.is_some());
     }
 }

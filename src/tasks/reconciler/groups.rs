@@ -11,15 +11,15 @@ use taskbridge_sdk::{Error, ErrorKind, JobHandle, Observation, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::agenda::{self, Agenda, Due, Fault, Seen, Sighting};
 use super::engine::Connected;
-use super::watched::Watched;
+use super::poll_schedule::{self, Due, DueJob, PollResult, PollSchedule, SweepFault};
+use super::watched::WatchedGroups;
 use super::{Core, Crash, Settings};
 use crate::tasks::history::CallTo;
-use crate::tasks::ledger::Look;
 use crate::tasks::machine::{self, Event, Failure};
 use crate::tasks::store::{Group, Lease, StoreError};
 use crate::tasks::task::TaskId;
+use crate::tasks::task_writer::PollRequest;
 
 /// Maximum number of jobs per call.
 const SWEEP: usize = 500;
@@ -35,12 +35,12 @@ const READ_WHOLE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(900);
 
 /// Jobs of hints that only this process received and whose groups it does not watch, by group.
-type Strangers = BTreeMap<Group, HashSet<JobHandle>>;
+type ForeignHints = BTreeMap<Group, HashSet<JobHandle>>;
 
 /// The result of one sweep.
-struct Swept {
+struct SweepResult {
     group: Group,
-    looks: Vec<(TaskId, Seen)>,
+    looks: Vec<(TaskId, PollResult)>,
     /// How long the whole group must not be polled.
     pause: Option<Duration>,
 }
@@ -48,7 +48,7 @@ struct Swept {
 impl Core {
     /// Watches groups until `stop`.
     pub(super) async fn groups(&self, stop: &CancellationToken) {
-        let mut watched = Watched::default();
+        let mut watched = WatchedGroups::default();
         let mut sweeps = FuturesUnordered::new();
         let mut swept = VecDeque::new();
         let mut engines = self.engines.watch();
@@ -56,7 +56,7 @@ impl Core {
         let mut hints = engine_hints(&connected);
         let mut hold_again = Instant::now();
         let mut others_opened = false;
-        let mut strangers = Strangers::new();
+        let mut strangers = ForeignHints::new();
         loop {
             let now = Instant::now();
             if hold_again <= now {
@@ -75,7 +75,7 @@ impl Core {
                     sweeps.push(self.sweep(group.clone(), agenda.identity.clone(), due));
                 }
             }
-            let wake = watched.next_look().map_or(hold_again, |look| look.min(hold_again));
+            let wake = watched.next_poll().map_or(hold_again, |look| look.min(hold_again));
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -95,10 +95,10 @@ impl Core {
                         if let Some((group, handle)) = self.of_another(&watched, &look) {
                             strangers.entry(group).or_default().insert(handle);
                         }
-                        watched.look_now(look, Instant::now());
+                        watched.poll_now(look, Instant::now());
                     }
                 }
-                Some(look) = hints.next() => watched.look_now(look, Instant::now()),
+                Some(look) = hints.next() => watched.poll_now(look, Instant::now()),
                 Ok(()) = engines.changed() => {
                     let before = std::mem::replace(&mut connected, engines.borrow_and_update().clone());
                     hints = engine_hints(&connected);
@@ -111,11 +111,11 @@ impl Core {
 
     /// Acquires and renews the leases of groups. Reads the open jobs of groups that are new or due for a
     /// read, or of all groups if another process may have opened some.
-    async fn hold_groups(&self, watched: &mut Watched, others_opened: bool) {
+    async fn hold_groups(&self, watched: &mut WatchedGroups, others_opened: bool) {
         let mut served = self.engines.served();
         let released: Vec<String> = watched.released(Instant::now()).collect();
         served.retain(|served| !released.contains(&served.backend));
-        let held = match self.ledger.store.hold(&self.holder, self.settings.lease, &served).await {
+        let held = match self.ledger.store.acquire_groups(&self.holder, self.settings.lease, &served).await {
             Ok(held) => held,
             Err(error) => {
                 // Polling continues meanwhile: two polls of a job are harmless, because only writes decide.
@@ -145,7 +145,7 @@ impl Core {
                     let agenda = watched
                         .agendas
                         .entry(group.clone())
-                        .or_insert_with(|| Agenda::new(identity, self.settings.pace, hints, now));
+                        .or_insert_with(|| PollSchedule::new(identity, self.settings.pace, hints, now));
                     agenda.read_at = read_at;
                     agenda.read_again = now + OVERLAP;
                     if whole {
@@ -167,14 +167,14 @@ impl Core {
 
     /// Returns the group and the handle of a hint that only this process received, if it does not
     /// watch the group.
-    fn of_another(&self, watched: &Watched, look: &Look) -> Option<(Group, JobHandle)> {
-        let Look::Told(backend, handle) = look else { return None };
+    fn of_another(&self, watched: &WatchedGroups, look: &PollRequest) -> Option<(Group, JobHandle)> {
+        let PollRequest::Told(backend, handle) = look else { return None };
         let group = Group { backend: backend.clone(), key: self.engines.group(backend, handle) };
         (!watched.agendas.contains_key(&group)).then(|| (group, handle.clone()))
     }
 
     /// Passes hints to the process that watches these jobs: it makes their rows due for a poll.
-    async fn pass_on(&self, strangers: Strangers) {
+    async fn pass_on(&self, strangers: ForeignHints) {
         for (group, handles) in strangers {
             let identity = self.engines.identity(&group.backend);
             let all = Timestamp::from_millis(0);
@@ -191,7 +191,7 @@ impl Core {
     }
 
     /// Reads which jobs clients watch, for each group that is due for it.
-    async fn ask_who_watches(&self, watched: &mut Watched) {
+    async fn ask_who_watches(&self, watched: &mut WatchedGroups) {
         for (group, agenda) in &mut watched.agendas {
             if Instant::now() < agenda.ask_who_watches {
                 continue;
@@ -206,9 +206,9 @@ impl Core {
     }
 
     /// Polls some jobs of a group and writes what changed.
-    async fn sweep(&self, group: Group, identity: Option<String>, due: Due) -> Swept {
+    async fn sweep(&self, group: Group, identity: Option<String>, due: Due) -> SweepResult {
         let Due { subjects, jobs: due, .. } = due;
-        let _place = self.engines.place(&group.backend).await;
+        let _place = self.engines.acquire_permit(&group.backend).await;
         let (begun, began) = (Instant::now(), self.ledger.now());
         let alone = due.iter().all(|sighting| sighting.alone);
         let answers = self
@@ -225,8 +225,8 @@ impl Core {
             .await;
         if self.engines.identity(&group.backend) != identity {
             // The engine has reported its identity during the call, and these may be jobs of another engine.
-            let looks = due.into_iter().map(|sighting| (sighting.id, Seen::Unwritten)).collect();
-            return Swept { group, looks, pause: None };
+            let looks = due.into_iter().map(|sighting| (sighting.id, PollResult::Unwritten)).collect();
+            return SweepResult { group, looks, pause: None };
         }
         let fault = fault(&answers);
         let answers: Vec<Result<Observation, Error>> = match answers {
@@ -246,9 +246,9 @@ impl Core {
                 due.iter().map(|_| Err(Error::new(failure.kind, failure.message.clone()))).collect()
             }
         };
-        if fault == Some(Fault::Crashed) && due.len() > 1 {
-            let looks = due.into_iter().map(|sighting| (sighting.id, Seen::Undecided)).collect();
-            return Swept { group, looks, pause: None };
+        if fault == Some(SweepFault::Crashed) && due.len() > 1 {
+            let looks = due.into_iter().map(|sighting| (sighting.id, PollResult::Undecided)).collect();
+            return SweepResult { group, looks, pause: None };
         }
         let took = begun.elapsed();
         let pause = answers.iter().filter_map(|answer| pause(answer.as_ref().err()?)).max();
@@ -261,47 +261,48 @@ impl Core {
                 None => news.push((sighting, answer)),
             }
         }
-        let heard = stream::iter(news).map(|(sighting, answer)| self.heard(sighting, answer, began, took));
+        let heard = stream::iter(news)
+            .map(|(sighting, answer)| self.write_observation(sighting, answer, began, took));
         looks.extend(heard.buffer_unordered(WRITES).collect::<Vec<_>>().await);
         for (_, seen) in &mut looks {
-            if let Seen::Failed { fault: known, .. } = seen {
+            if let PollResult::Failed { fault: known, .. } = seen {
                 *known = fault;
             }
         }
-        Swept { group, looks, pause }
+        SweepResult { group, looks, pause }
     }
 
     /// Writes one answer that may contain news. The end of a job is a fact. The observation of a
     /// job that still runs is written only over the row version that was known before the poll;
     /// otherwise the job is polled again.
-    async fn heard(
+    async fn write_observation(
         &self,
-        sighting: Sighting,
+        sighting: DueJob,
         answer: Result<Observation, Error>,
         began: Timestamp,
         took: Duration,
-    ) -> (TaskId, Seen) {
+    ) -> (TaskId, PollResult) {
         let same = |digest| is_same(&sighting, digest);
         let id = sighting.id.clone();
         let row = match self.ledger.read(&id).await {
             Ok(Some(row)) => row,
-            Ok(None) => return (id, Seen::RowGone),
+            Ok(None) => return (id, PollResult::RowGone),
             Err(error @ StoreError::Unreadable(_)) => {
                 tracing::error!(%error, "what was seen of a job cannot be written");
                 // The job is polled again after the group's jobs are next read from the store.
-                return (id, Seen::RowGone);
+                return (id, PollResult::RowGone);
             }
-            Err(_) => return (id, Seen::Unwritten),
+            Err(_) => return (id, PollResult::Unwritten),
         };
         let (event, seen) = match answer {
             Ok(observation) => {
                 let log_followed = row.log_is_followed(self.ledger.now());
-                let digest = agenda::digest(&observation);
+                let digest = poll_schedule::digest(&observation);
                 let list_lag = self.engines.list_lag(&row.backend);
                 // A poll within the list lag cannot distinguish a new question from an answered one
                 // with the same id.
                 let settled = !machine::may_ask_again(&row, &observation.questions, began - list_lag);
-                let seen = Seen::Observed {
+                let seen = PollResult::Observed {
                     digest: Some(digest).filter(|_| settled),
                     log_followed,
                     version: row.version,
@@ -315,7 +316,7 @@ impl Core {
                 (Event::Observed { seen: self.judged(&row.tool, observation).await, began, list_lag }, seen)
             }
             Err(error) => {
-                let seen = Seen::Failed { kind: error.kind(), version: row.version, fault: None };
+                let seen = PollResult::Failed { kind: error.kind(), version: row.version, fault: None };
                 let event = match sighting.last_crash.filter(|_| Crash::caused(&error)) {
                     Some(times) => Event::LookCrashed { times },
                     None => Event::LookFailed(Failure::from(&error)),
@@ -329,27 +330,27 @@ impl Core {
         if !event.passes() {
             let after = self.note(&row, event.after_call(CallTo::Look, took), Lease::Keep).await;
             // `None` means that the row is gone, which the next poll finds, or that it could not be written.
-            return (id, after.map_or(Seen::Unwritten, |after| seen.of(&after)));
+            return (id, after.map_or(PollResult::Unwritten, |after| seen.of(&after)));
         }
         if row.version != sighting.version {
-            return (id, Seen::Overtaken { version: row.version });
+            return (id, PollResult::Overtaken { version: row.version });
         }
-        match self.note_look(&row, event.after_call(CallTo::Look, took), Lease::Keep).await {
+        match self.write_poll(&row, event.after_call(CallTo::Look, took), Lease::Keep).await {
             Ok(Some(after)) => (id, seen.of(&after)),
-            Ok(None) => (id, Seen::Overtaken { version: row.version }),
+            Ok(None) => (id, PollResult::Overtaken { version: row.version }),
             Err(error) => {
                 tracing::warn!(task = ?id, %error, "what was seen of a job cannot be written; it is looked at again");
-                (id, Seen::Unwritten)
+                (id, PollResult::Unwritten)
             }
         }
     }
 
     /// Schedules the next polls after a sweep.
-    async fn settle_sweep(&self, watched: &mut Watched, swept: Swept) {
+    async fn settle_sweep(&self, watched: &mut WatchedGroups, swept: SweepResult) {
         self.release_unreachable(watched, &swept);
         let Some(agenda) = watched.agendas.get_mut(&swept.group) else { return };
         // A fault of one job was logged with that job, and is no evidence about the others.
-        if !matches!(&swept.looks[..], [(_, Seen::Failed { fault: Some(_), .. })]) {
+        if !matches!(&swept.looks[..], [(_, PollResult::Failed { fault: Some(_), .. })]) {
             let failing = swept.looks.iter().find_map(|(_, seen)| seen.failure());
             if let Some(kind) = failing.filter(|_| !agenda.in_trouble) {
                 tracing::warn!(backend = swept.group.backend, %kind, "jobs cannot be looked at; they are tried again");
@@ -369,7 +370,7 @@ impl Core {
     /// Releases the groups of a backend if this replica cannot reach the engine, because another replica may.
     /// It stops the renewal of their leases. This replica competes for them again after the leases have
     /// expired and the others had two ticks to take them.
-    fn release_unreachable(&self, watched: &mut Watched, swept: &Swept) {
+    fn release_unreachable(&self, watched: &mut WatchedGroups, swept: &SweepResult) {
         let (now, Settings { lease, tick, .. }) = (Instant::now(), &self.settings);
         let until = now + *lease + 2 * *tick + Duration::from_secs(1);
         if self.ledger.store.is_shared()
@@ -386,8 +387,8 @@ impl Core {
 /// Runs `work` while the sweeps continue. A sweep that is not polled keeps its resources, such as a store
 /// connection or a call permit, and `work` may wait for exactly those.
 async fn beside<T>(
-    sweeps: &mut FuturesUnordered<impl Future<Output = Swept>>,
-    swept: &mut VecDeque<Swept>,
+    sweeps: &mut FuturesUnordered<impl Future<Output = SweepResult>>,
+    swept: &mut VecDeque<SweepResult>,
     work: impl Future<Output = T>,
 ) -> T {
     let mut work = pin!(work);
@@ -401,45 +402,45 @@ async fn beside<T>(
 }
 
 /// Classifies a failure of the whole call that one of its jobs may have caused.
-fn fault(answers: &Result<Vec<Result<Observation, Error>>, Error>) -> Option<Fault> {
+fn fault(answers: &Result<Vec<Result<Observation, Error>>, Error>) -> Option<SweepFault> {
     let crashed = |answer: &Result<Observation, Error>| answer.as_ref().is_err_and(Crash::caused);
     match answers {
-        Ok(answers) if !answers.is_empty() && answers.iter().all(crashed) => Some(Fault::Crashed),
-        Err(error) if error.kind() == ErrorKind::Unavailable => Some(Fault::Hung),
+        Ok(answers) if !answers.is_empty() && answers.iter().all(crashed) => Some(SweepFault::Crashed),
+        Err(error) if error.kind() == ErrorKind::Unavailable => Some(SweepFault::Hung),
         _ => None,
     }
 }
 
 /// Returns true if the digest is that of the last observation, and the row shows it.
-fn is_same(sighting: &Sighting, digest: u64) -> bool {
+fn is_same(sighting: &DueJob, digest: u64) -> bool {
     !sighting.troubled && sighting.digest == Some(digest)
 }
 
 /// Returns the result of a poll for which the row need not be read.
-fn nothing_new(sighting: &Sighting, answer: &Result<Observation, Error>) -> Option<Seen> {
+fn nothing_new(sighting: &DueJob, answer: &Result<Observation, Error>) -> Option<PollResult> {
     match answer {
         // Only the row shows whether the log is followed. It is read if there is a reason.
         Ok(seen) if !sighting.ask_of_log => {
-            let digest = agenda::digest(seen);
+            let digest = poll_schedule::digest(seen);
             let same = is_same(sighting, digest);
             let (digest, version) = (Some(digest), sighting.version);
-            same.then_some(Seen::Observed { digest, log_followed: false, version })
+            same.then_some(PollResult::Observed { digest, log_followed: false, version })
         }
         Err(error) if sighting.troubled && sighting.last_crash.is_none() => {
-            Some(Seen::Failed { kind: error.kind(), version: sighting.version, fault: None })
+            Some(PollResult::Failed { kind: error.kind(), version: sighting.version, fault: None })
         }
         _ => None,
     }
 }
 
 /// Returns the merged hints of all engines that give any.
-fn engine_hints(connected: &Connected) -> BoxStream<'static, Look> {
+fn engine_hints(connected: &Connected) -> BoxStream<'static, PollRequest> {
     let giving = connected.iter().filter(|(_, engine)| engine.gives_hints());
     let hints = giving.map(|(name, engine)| {
         let of = (name.clone(), engine.clone());
         Box::pin(stream::unfold(of, |(name, engine)| async move {
             let handle = engine.next_hint().await;
-            Some((Look::Job(name.clone(), handle), (name, engine)))
+            Some((PollRequest::Job(name.clone(), handle), (name, engine)))
         }))
     });
     stream::select_all(hints).boxed()

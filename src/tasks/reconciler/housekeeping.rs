@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Core;
-use super::places::PlaceRequests;
-use crate::tasks::ledger::Commit;
+use super::permit_requests::PermitRequests;
 use crate::tasks::machine::Event;
-use crate::tasks::service::{Afterwards, Fresh};
+use crate::tasks::service::{CommittedStart, DeferredWrite};
 use crate::tasks::store::{Lease, Purged, Result, StoreError};
 use crate::tasks::task::{Owner, Task};
+use crate::tasks::task_writer::Commit;
 
 /// Number of rows that are deleted in one transaction.
 const PURGE_BATCH: usize = 500;
@@ -33,12 +33,12 @@ const BETWEEN_BATCHES: Duration = Duration::from_millis(10);
 /// that no owner waits for another's whole queue. Each process counts only its own admissions; the loss of
 /// this state only delays an owner by one round.
 #[derive(Default)]
-struct Turns {
+struct RoundRobin {
     had: HashMap<Owner, u64>,
     count: u64,
 }
 
-impl Turns {
+impl RoundRobin {
     /// Returns these rows in round-robin order of owners. The rows of one owner keep their order.
     fn in_turn(&mut self, mut heads: Vec<Task>) -> Vec<Task> {
         self.had.retain(|owner, _| heads.iter().any(|head| head.owner == *owner));
@@ -57,7 +57,7 @@ impl Core {
     /// Runs the housekeeping loops until `stop`.
     pub(super) async fn housekeeping(
         &self,
-        afterwards: &mut mpsc::UnboundedReceiver<Afterwards>,
+        afterwards: &mut mpsc::UnboundedReceiver<DeferredWrite>,
         stop: &CancellationToken,
     ) {
         let (gone, mut forgotten) = mpsc::channel(MOST_FORGOTTEN);
@@ -71,8 +71,8 @@ impl Core {
     }
 
     async fn admit_loop(&self, stop: &CancellationToken) {
-        let mut turns = Turns::default();
-        let mut requests = PlaceRequests::new(self.engines.clone());
+        let mut turns = RoundRobin::default();
+        let mut requests = PermitRequests::new(self.engines.clone());
         loop {
             if let Err(error) = self.admit(&mut turns, &mut requests, stop).await {
                 tracing::warn!(%error, "queued tasks cannot be let into free slots");
@@ -92,8 +92,8 @@ impl Core {
     /// and a free permit of its backend.
     async fn admit(
         &self,
-        turns: &mut Turns,
-        requests: &mut PlaceRequests,
+        turns: &mut RoundRobin,
+        requests: &mut PermitRequests,
         stop: &CancellationToken,
     ) -> Result<()> {
         loop {
@@ -120,7 +120,7 @@ impl Core {
                 match self.ledger.commit(&head, Event::Intended, hold).await {
                     Ok(Commit::Done(task)) => {
                         turns.had(&task.owner);
-                        permit.send(Fresh {
+                        permit.send(CommittedStart {
                             task,
                             since,
                             is_newborn: false,
@@ -205,11 +205,11 @@ impl Core {
 
     async fn note_loop(
         &self,
-        afterwards: &mut mpsc::UnboundedReceiver<Afterwards>,
+        afterwards: &mut mpsc::UnboundedReceiver<DeferredWrite>,
         stop: &CancellationToken,
     ) {
         // Notes that could not be written yet, in order.
-        let mut kept: VecDeque<Afterwards> = VecDeque::new();
+        let mut kept: VecDeque<DeferredWrite> = VecDeque::new();
         loop {
             tokio::select! {
                 biased;

@@ -1,24 +1,24 @@
 //! The loops that do the pending work of rows. Nothing else starts, observes, cancels or answers a job.
 //!
-//! *Acts* claims due rows and performs the action that [`todo`](super::machine::todo) returns for each.
+//! *Actions* claims due rows and performs the action that [`todo`](super::machine::todo) returns for each.
 //! *Groups* polls open jobs. *Housekeeping* admits queued rows to free slots, deletes expired ones, and
 //! writes the notes of dropped guards. These three loops do everything: create, poll, cancel, answer,
 //! recovery after a crash, and takeover from a dead process. There is no rarely used code path. Everything
 //! here may be dropped at any await point, because the rows record the remaining work.
 
-mod acts;
-mod agenda;
+mod actions;
 mod claims;
 mod crash;
 mod engine;
 mod groups;
-mod hand;
 mod housekeeping;
-mod places;
+mod in_progress;
+mod permit_requests;
+mod poll_schedule;
 mod watched;
 
 pub use crash::Crash;
-pub use engine::{Condition, Engines, Place, Unconnected};
+pub use engine::{CallPermit, Condition, Engines, Unconnected};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,15 +27,15 @@ use taskbridge_sdk::{JobState, Observation, Started};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use hand::InHand;
+use in_progress::InProgressRows;
 
-use super::history::Happened;
-use super::ledger::{Commit, Ledger};
+use super::history::EventWithCall;
 use super::machine::Event;
-use super::pace::Pace;
-use super::service::{Afterwards, Fresh, Outbox};
+use super::pace::PollIntervals;
+use super::service::{CommittedStart, DeferredWrite, Outbox};
 use super::store::{Hint, Holder, Lease, Store, StoreError};
 use super::task::{Job, Outcome, Task};
+use super::task_writer::{Commit, TaskWriter};
 use super::time::StoreTime;
 
 /// The settings of the loops.
@@ -46,7 +46,7 @@ pub struct Settings {
     /// Maximum interval between two reads of the store without a hint.
     pub tick: Duration,
     /// The poll intervals of jobs.
-    pub pace: Pace,
+    pub pace: PollIntervals,
     /// Maximum number of concurrent actions, not counting those that have a call permit of their backend.
     pub max_acts: usize,
     /// How long the history of tasks is kept.
@@ -55,13 +55,13 @@ pub struct Settings {
 
 /// The loops of one process.
 pub struct Reconciler {
-    ledger: Ledger,
+    ledger: TaskWriter,
     engines: Engines,
     holder: Holder,
     settings: Settings,
     outbox: Outbox,
-    fresh: mpsc::Receiver<Fresh>,
-    afterwards: mpsc::UnboundedReceiver<Afterwards>,
+    fresh: mpsc::Receiver<CommittedStart>,
+    afterwards: mpsc::UnboundedReceiver<DeferredWrite>,
     time: Option<Arc<StoreTime>>,
 }
 
@@ -73,17 +73,17 @@ pub struct Leases {
 
 /// What the loops share.
 struct Core {
-    ledger: Ledger,
+    ledger: TaskWriter,
     engines: Engines,
     holder: Holder,
     settings: Settings,
     outbox: Outbox,
-    in_hand: InHand,
+    in_hand: InProgressRows,
 }
 
 impl Reconciler {
-    /// Creates the loops over a ledger, for a process that leases rows as `holder`.
-    pub fn new(ledger: Ledger, engines: Engines, holder: Holder, settings: Settings) -> Self {
+    /// Creates the loops over a task writer, for a process that leases rows as `holder`.
+    pub fn new(ledger: TaskWriter, engines: Engines, holder: Holder, settings: Settings) -> Self {
         let (fresh, fresh_in) = mpsc::channel(settings.max_acts.max(1));
         let (afterwards, afterwards_in) = mpsc::unbounded_channel();
         let outbox = Outbox { fresh, afterwards, engines: engines.clone() };
@@ -113,7 +113,7 @@ impl Reconciler {
         let Self { ledger, engines, holder, settings, outbox, mut fresh, mut afterwards, time } = self;
         let (tick, longest_lease) = (settings.tick, settings.lease * 2);
         let leases = Leases { store: Arc::clone(&ledger.store), holder: holder.clone() };
-        let core = Core { ledger, engines, holder, settings, outbox, in_hand: InHand::default() };
+        let core = Core { ledger, engines, holder, settings, outbox, in_hand: InProgressRows::default() };
         tokio::join!(
             core.acts(&mut fresh, &stop),
             async {
@@ -134,21 +134,21 @@ impl Reconciler {
         while let Ok(fresh) = fresh.try_recv() {
             core.put_back(core.fresh(fresh)).await;
         }
-        leases.let_go().await;
+        leases.release_all().await;
     }
 }
 
 impl Leases {
     /// Releases the leases of groups.
     async fn leave(&self) {
-        if let Err(error) = self.store.leave(&self.holder).await {
+        if let Err(error) = self.store.release_groups(&self.holder).await {
             tracing::warn!(%error, "groups could not be left; their leases run out by themselves");
         }
     }
 
     /// Releases all leases.
-    pub async fn let_go(&self) {
-        if let Err(error) = self.store.let_go(&self.holder).await {
+    pub async fn release_all(&self) {
+        if let Err(error) = self.store.release_all(&self.holder).await {
             tracing::warn!(%error, "leases could not be let go; they run out by themselves");
         }
     }
@@ -162,7 +162,7 @@ impl Core {
                 biased;
                 () = stop.cancelled() => return,
                 hints = self.ledger.store.changed_elsewhere() => {
-                    hints.iter().for_each(|hint| self.ledger.watch.heard(hint));
+                    hints.iter().for_each(|hint| self.ledger.watch.forward_hint(hint));
                     if hints.iter().any(|hint| !matches!(hint, Hint::Session(_))) {
                         self.ledger.nudge.all();
                     }
@@ -173,7 +173,7 @@ impl Core {
 
     /// Writes a fact. While the store is unavailable it retries, so that no fact is lost. Returns `None` if
     /// the row is gone or the write fails for good.
-    async fn note(&self, task: &Task, happened: impl Into<Happened>, lease: Lease<'_>) -> Option<Task> {
+    async fn note(&self, task: &Task, happened: impl Into<EventWithCall>, lease: Lease<'_>) -> Option<Task> {
         let happened = happened.into();
         let mut told = false;
         loop {
@@ -203,10 +203,10 @@ impl Core {
     /// Writes the result of a poll that a later poll may contradict ([`Event::passes`]), only over the row
     /// version that was known before the poll. A later writer may have polled later, and the older result
     /// would undo that. For example, it would close a question that it does not list for good.
-    async fn note_look(
+    async fn write_poll(
         &self,
         task: &Task,
-        look: impl Into<Happened>,
+        look: impl Into<EventWithCall>,
         lease: Lease<'_>,
     ) -> Result<Option<Task>, StoreError> {
         match self.ledger.commit(task, look, lease).await? {

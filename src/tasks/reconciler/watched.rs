@@ -7,11 +7,11 @@ use std::time::Duration;
 use taskbridge_sdk::{ErrorKind, JobHandle};
 use tokio::time::Instant;
 
-use super::agenda::{Agenda, Fault, Seen};
 use super::engine::{Connected, Engine};
-use crate::tasks::ledger::{Look, Opened};
+use super::poll_schedule::{PollResult, PollSchedule, SweepFault};
 use crate::tasks::store::{Group, OpenJob};
 use crate::tasks::task::TaskId;
+use crate::tasks::task_writer::{OpenedJob, PollRequest};
 
 /// Maximum number of hints for jobs that are in no schedule yet.
 const EARLY: usize = 1024;
@@ -34,8 +34,8 @@ struct Failing {
 
 /// The groups that this process watches.
 #[derive(Default)]
-pub(super) struct Watched {
-    pub(super) agendas: BTreeMap<Group, Agenda>,
+pub(super) struct WatchedGroups {
+    pub(super) agendas: BTreeMap<Group, PollSchedule>,
     /// Hints about jobs that are in no schedule: an engine can report the end of a job before the
     /// store has recorded its start.
     early: HashMap<JobHandle, String>,
@@ -43,17 +43,17 @@ pub(super) struct Watched {
     failing: BTreeMap<String, Failing>,
 }
 
-impl Watched {
+impl WatchedGroups {
     /// Returns when the next poll is due.
-    pub(super) fn next_look(&self) -> Option<Instant> {
-        self.agendas.values().filter_map(Agenda::next_look).min()
+    pub(super) fn next_poll(&self) -> Option<Instant> {
+        self.agendas.values().filter_map(PollSchedule::next_poll).min()
     }
 
     /// Adds jobs that this process opened. Returns false if this process does not watch the group
     /// of one of them.
-    pub(super) fn add(&mut self, opened: Vec<Opened>, now: Instant) -> bool {
+    pub(super) fn add(&mut self, opened: Vec<OpenedJob>, now: Instant) -> bool {
         let mut all = true;
-        for Opened { group, job, blank } in opened {
+        for OpenedJob { group, job, blank } in opened {
             all &= self.agendas.contains_key(&group);
             self.add_to(&group, job, blank, now, Duration::ZERO);
         }
@@ -74,11 +74,11 @@ impl Watched {
     }
 
     /// Applies a request: moves the next poll of a job to now, or drops a closed job.
-    pub(super) fn look_now(&mut self, look: Look, now: Instant) {
+    pub(super) fn poll_now(&mut self, look: PollRequest, now: Instant) {
         match look {
-            Look::Task(id) => self.agendas.values_mut().for_each(|agenda| agenda.look_now(&id, now)),
-            Look::Over(id) => self.agendas.values_mut().for_each(|agenda| agenda.close(&id)),
-            Look::Job(backend, handle) | Look::Told(backend, handle) => {
+            PollRequest::Task(id) => self.agendas.values_mut().for_each(|agenda| agenda.poll_now(&id, now)),
+            PollRequest::Over(id) => self.agendas.values_mut().for_each(|agenda| agenda.close(&id)),
+            PollRequest::Job(backend, handle) | PollRequest::Told(backend, handle) => {
                 let mut agendas = self.agendas.iter_mut().filter(|(group, _)| group.backend == backend);
                 if !agendas.any(|(_, agenda)| agenda.hinted_at(&handle, now)) {
                     self.keep(backend, handle);
@@ -108,7 +108,7 @@ impl Watched {
     pub(super) fn release_after(
         &mut self,
         backend: &str,
-        looks: &[(TaskId, Seen)],
+        looks: &[(TaskId, PollResult)],
         lease: Duration,
         until: Instant,
         now: Instant,
@@ -153,16 +153,19 @@ impl Watched {
 }
 
 /// Returns true if the engine answered.
-fn shows_reachable(seen: &Seen) -> bool {
-    let limited = matches!(seen, Seen::Failed { kind: ErrorKind::Limited { .. }, .. });
-    limited || matches!(seen, Seen::Observed { .. } | Seen::Ended)
+fn shows_reachable(seen: &PollResult) -> bool {
+    let limited = matches!(seen, PollResult::Failed { kind: ErrorKind::Limited { .. }, .. });
+    limited || matches!(seen, PollResult::Observed { .. } | PollResult::Ended)
 }
 
 /// Returns true if another replica may succeed. A crash does not count, because all replicas have
 /// the same adapter.
-fn shows_unreachable(seen: &Seen) -> bool {
+fn shows_unreachable(seen: &PollResult) -> bool {
     use ErrorKind::{Config, Denied, Unavailable};
-    matches!(seen, Seen::Failed { kind: Unavailable | Denied | Config, fault: None | Some(Fault::Hung), .. })
+    matches!(
+        seen,
+        PollResult::Failed { kind: Unavailable | Denied | Config, fault: None | Some(SweepFault::Hung), .. }
+    )
 }
 
 #[cfg(test)]
@@ -170,12 +173,12 @@ mod tests {
     use taskbridge_sdk::{GroupKey, Timestamp};
 
     use super::*;
-    use crate::tasks::pace::Pace;
-    use crate::tasks::reconciler::agenda::{HINTED, Seen, Sighting};
+    use crate::tasks::pace::PollIntervals;
+    use crate::tasks::reconciler::poll_schedule::{DueJob, HINTED, PollResult};
     use crate::tasks::task::{NEWLY_STARTED, TaskId};
 
     const QUICKEST: Duration = Duration::from_millis(100);
-    const PACE: Pace = Pace { quickest: QUICKEST, slowest: Duration::from_secs(30) };
+    const PACE: PollIntervals = PollIntervals { quickest: QUICKEST, slowest: Duration::from_secs(30) };
 
     fn group() -> Group {
         Group { backend: "engine".to_owned(), key: GroupKey::new("") }
@@ -191,26 +194,26 @@ mod tests {
         }
     }
 
-    fn opened(name: &str) -> Vec<Opened> {
-        vec![Opened { group: group(), job: job(name), blank: true }]
+    fn opened(name: &str) -> Vec<OpenedJob> {
+        vec![OpenedJob { group: group(), job: job(name), blank: true }]
     }
 
-    fn hint(name: &str) -> Look {
-        Look::Job("engine".to_owned(), JobHandle::new(name))
+    fn hint(name: &str) -> PollRequest {
+        PollRequest::Job("engine".to_owned(), JobHandle::new(name))
     }
 
     /// Watches a group of an engine that gives hints.
-    fn watched(now: Instant) -> Watched {
-        let mut watched = Watched::default();
-        watched.agendas.insert(group(), Agenda::new(None, PACE, true, now));
+    fn watched(now: Instant) -> WatchedGroups {
+        let mut watched = WatchedGroups::default();
+        watched.agendas.insert(group(), PollSchedule::new(None, PACE, true, now));
         watched
     }
 
     /// Polls what is due and reports each job as ended. Returns the number of polls.
-    fn see_ends(watched: &mut Watched, now: Instant) -> usize {
+    fn see_ends(watched: &mut WatchedGroups, now: Instant) -> usize {
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         let due = agenda.begin_sweep(now, 10).map(|due| due.jobs).unwrap_or_default();
-        let seen: Vec<_> = due.into_iter().map(|job| (job.id, Seen::Ended)).collect();
+        let seen: Vec<_> = due.into_iter().map(|job| (job.id, PollResult::Ended)).collect();
         let count = seen.len();
         agenda.end_sweep(seen, None, now);
         count
@@ -221,16 +224,16 @@ mod tests {
     async fn missing_hints_quicken_polling() {
         let now = Instant::now();
         let mut watched = watched(now);
-        let wait = |watched: &mut Watched, name: &str| {
+        let wait = |watched: &mut WatchedGroups, name: &str| {
             watched.add(opened(name), now);
-            watched.next_look().unwrap().duration_since(now)
+            watched.next_poll().unwrap().duration_since(now)
         };
         for name in ["one", "two"] {
             assert!(wait(&mut watched, name) >= HINTED);
             assert_eq!(see_ends(&mut watched, now + Duration::from_secs(2)), 1, "no hint told of this end");
         }
         assert_eq!(wait(&mut watched, "three"), QUICKEST);
-        watched.look_now(hint("three"), now);
+        watched.poll_now(hint("three"), now);
         assert_eq!(see_ends(&mut watched, now), 1);
         assert!(wait(&mut watched, "four") >= HINTED, "a hint told of the last end");
     }
@@ -240,11 +243,11 @@ mod tests {
     async fn early_hint_is_kept_for_job() {
         let now = Instant::now();
         let mut watched = watched(now);
-        watched.look_now(hint("early"), now);
+        watched.poll_now(hint("early"), now);
         watched.add(opened("early"), now);
-        assert_eq!(watched.next_look(), Some(now));
+        assert_eq!(watched.next_poll(), Some(now));
         for n in 0..2 * EARLY {
-            watched.look_now(hint(&n.to_string()), now);
+            watched.poll_now(hint(&n.to_string()), now);
         }
         assert_eq!((watched.early.len(), watched.early_order.len()), (EARLY, EARLY));
     }
@@ -257,17 +260,17 @@ mod tests {
         watched.add(opened("a"), now);
         let later = now + Duration::from_secs(1);
         let due = watched.agendas.get_mut(&group()).unwrap().begin_sweep(later, 10).unwrap();
-        watched.look_now(hint("a"), later);
+        watched.poll_now(hint("a"), later);
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         agenda.end_sweep(
             vec![(
                 due.jobs[0].id.clone(),
-                Seen::Observed { digest: Some(1), log_followed: false, version: 1 },
+                PollResult::Observed { digest: Some(1), log_followed: false, version: 1 },
             )],
             None,
             later,
         );
-        assert_eq!(watched.next_look(), Some(later));
+        assert_eq!(watched.next_poll(), Some(later));
     }
 
     /// After another process wrote the row, the digest of the last poll is not used.
@@ -276,14 +279,14 @@ mod tests {
         let now = Instant::now();
         let mut watched = watched(now);
         watched.add(opened("a"), now);
-        let look = |watched: &mut Watched, written: Option<u64>| {
+        let look = |watched: &mut WatchedGroups, written: Option<u64>| {
             let agenda = watched.agendas.get_mut(&group()).unwrap();
-            let Sighting { id, digest, version, .. } =
+            let DueJob { id, digest, version, .. } =
                 agenda.begin_sweep(now + Duration::from_secs(60), 10).unwrap().jobs.remove(0);
             if let Some(version) = written {
                 agenda.add(OpenJob { version, ..job("a") }, false, now, Duration::ZERO);
             }
-            let seen = Seen::Observed { digest: Some(7), log_followed: false, version };
+            let seen = PollResult::Observed { digest: Some(7), log_followed: false, version };
             agenda.end_sweep(vec![(id, seen)], None, now);
             (digest, version)
         };
@@ -307,7 +310,7 @@ mod tests {
             let due = agenda.begin_sweep(now, 10).expect("it is due");
             let id = due.jobs[0].id.clone();
             agenda.end_sweep(
-                vec![(id, Seen::Observed { digest: Some(1), log_followed: false, version: 1 })],
+                vec![(id, PollResult::Observed { digest: Some(1), log_followed: false, version: 1 })],
                 None,
                 now,
             );
@@ -330,7 +333,7 @@ mod tests {
         let id = agenda.begin_sweep(later, 10).unwrap().jobs.remove(0).id;
         agenda.set_wanted([id.clone()].into(), later);
         agenda.end_sweep(
-            vec![(id, Seen::Observed { digest: Some(1), log_followed: false, version: 1 })],
+            vec![(id, PollResult::Observed { digest: Some(1), log_followed: false, version: 1 })],
             None,
             later,
         );
@@ -346,15 +349,15 @@ mod tests {
         for name in ["a", "b", "c"] {
             watched.add(opened(name), now);
         }
-        watched.look_now(Look::Over(TaskId::from_wire("a")), now);
+        watched.poll_now(PollRequest::Over(TaskId::from_wire("a")), now);
         let later = now + Duration::from_secs(1);
         let agenda = watched.agendas.get_mut(&group()).unwrap();
         let due = agenda.begin_sweep(later, 10).unwrap().jobs;
         assert_eq!(due.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["b", "c"]);
         // This job is closed while it is being polled.
-        watched.look_now(Look::Over(TaskId::from_wire("b")), later);
+        watched.poll_now(PollRequest::Over(TaskId::from_wire("b")), later);
         let agenda = watched.agendas.get_mut(&group()).unwrap();
-        let seen = |id| (id, Seen::Observed { digest: Some(1), log_followed: false, version: 1 });
+        let seen = |id| (id, PollResult::Observed { digest: Some(1), log_followed: false, version: 1 });
         agenda.end_sweep(due.into_iter().map(|job| seen(job.id)).collect(), None, later);
         let due = agenda.begin_sweep(later + Duration::from_secs(60), 10).unwrap().jobs;
         assert_eq!(due.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["c"]);
@@ -369,13 +372,13 @@ mod tests {
 
     /// Polls everything that is due within `time`. Returns the number of sweeps, and when each job
     /// was polled.
-    fn look_for(agenda: &mut Agenda, from: Instant, time: Duration) -> (usize, Vec<(TaskId, Instant)>) {
+    fn look_for(agenda: &mut PollSchedule, from: Instant, time: Duration) -> (usize, Vec<(TaskId, Instant)>) {
         let (mut sweeps, mut looks) = (0, Vec::new());
-        while let Some(now) = agenda.next_look().filter(|at| *at <= from + time) {
+        while let Some(now) = agenda.next_poll().filter(|at| *at <= from + time) {
             let due = agenda.begin_sweep(now, 500).expect("a look is due");
             sweeps += 1;
             looks.extend(due.jobs.iter().map(|job| (job.id.clone(), now)));
-            let observed = |version| Seen::Observed { digest: Some(1), log_followed: false, version };
+            let observed = |version| PollResult::Observed { digest: Some(1), log_followed: false, version };
             let seen = due.jobs.into_iter().map(|job| (job.id, observed(job.version))).collect();
             agenda.end_sweep(seen, None, now);
         }
@@ -386,7 +389,7 @@ mod tests {
     #[tokio::test]
     async fn old_jobs_share_polls_without_delay() {
         let began = Instant::now();
-        let mut agenda = Agenda::new(None, PACE, false, began);
+        let mut agenda = PollSchedule::new(None, PACE, false, began);
         let age = Duration::from_secs(86_400);
         for n in 0..5_000 {
             agenda.add(job(&format!("old {n}")), false, began, age);
@@ -398,7 +401,7 @@ mod tests {
         agenda.add(job("new"), false, settled, Duration::ZERO);
         let (sweeps, looks) = look_for(&mut agenda, settled, Duration::from_secs(60));
         let of_new: Vec<_> = looks.iter().filter(|(id, _)| id.as_str() == "new").map(|(_, at)| *at).collect();
-        let mut alone = Agenda::new(None, PACE, false, settled);
+        let mut alone = PollSchedule::new(None, PACE, false, settled);
         alone.add(job("new"), false, settled, Duration::ZERO);
         let (_, lonely) = look_for(&mut alone, settled, Duration::from_secs(60));
         assert!(

@@ -4,25 +4,25 @@
 use taskbridge_sdk::OnBehalfOf;
 
 use super::Service;
-use crate::tasks::audit::Event as Told;
-use crate::tasks::store::{Reach, Result};
+use crate::tasks::audit::AuditEvent;
+use crate::tasks::store::{AccessScope, Result};
 use crate::tasks::task::{Owner, Task, TaskId};
 
 /// An operation on a visible task that needs permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum TaskOperation {
     /// Cancel the task.
     Cancel,
     /// Answer a question of the task.
     Answer,
 }
 
-impl Deed {
+impl TaskOperation {
     /// Returns the verb.
     fn name(self) -> &'static str {
         match self {
-            Deed::Cancel => "cancel",
-            Deed::Answer => "answer",
+            TaskOperation::Cancel => "cancel",
+            TaskOperation::Answer => "answer",
         }
     }
 }
@@ -47,7 +47,7 @@ pub trait Actor: Send + Sync {
     ///
     /// # Errors
     /// The reason for the refusal, written for the caller.
-    fn may(&self, wish: Deed, task: &Task) -> Result<(), String>;
+    fn may(&self, wish: TaskOperation, task: &Task) -> Result<(), String>;
 }
 
 /// An owner without access rules: the operator of the server acts in the owner's name.
@@ -64,7 +64,7 @@ impl Actor for Owner {
         Ok(None)
     }
 
-    fn may(&self, _: Deed, _: &Task) -> Result<(), String> {
+    fn may(&self, _: TaskOperation, _: &Task) -> Result<(), String> {
         Ok(())
     }
 }
@@ -85,7 +85,7 @@ impl Service {
     /// by id for callers. A task out of reach, an expired task and a missing task give the same result.
     pub(super) async fn find(&self, by: &dyn Actor, id: &TaskId) -> Result<Option<Task>> {
         let tools = by.tools();
-        self.ledger.store.get(id, Some(Reach { owner: by.owner(), tools: &tools })).await
+        self.ledger.store.get(id, Some(AccessScope { owner: by.owner(), tools: &tools })).await
     }
 
     /// Checks whether the caller may do this with a visible task. Returns the person on whose behalf the
@@ -93,9 +93,14 @@ impl Service {
     ///
     /// # Errors
     /// The reason for the refusal, written for the caller.
-    pub fn permits(&self, by: &dyn Actor, deed: Deed, task: &Task) -> Result<Option<OnBehalfOf>, String> {
+    pub fn permits(
+        &self,
+        by: &dyn Actor,
+        deed: TaskOperation,
+        task: &Task,
+    ) -> Result<Option<OnBehalfOf>, String> {
         by.may(deed, task)
             .and_then(|()| instead(by, task))
-            .inspect_err(|why| self.ledger.audit.note(Told::Denied { task, deed: deed.name(), why }))
+            .inspect_err(|why| self.ledger.audit.note(AuditEvent::Denied { task, deed: deed.name(), why }))
     }
 }

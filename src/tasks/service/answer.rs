@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use taskbridge_sdk::Answer;
 
-use super::{Actor, Deed, Service};
+use super::{Actor, Service, TaskOperation};
 use crate::tasks::asking;
-use crate::tasks::audit::{Event as Told, Wish};
-use crate::tasks::ledger::Commit;
+use crate::tasks::audit::{AuditEvent, AuditedOperation};
 use crate::tasks::machine::{Answerer, Event};
 use crate::tasks::store::{Lease, Result, StoreError};
-use crate::tasks::task::{Asked, AskedStatus, Task, TaskId};
+use crate::tasks::task::{QuestionStatus, Task, TaskId, TaskQuestion};
+use crate::tasks::task_writer::Commit;
 
 /// A question that the caller has claimed for one of its streams.
 #[derive(Clone, Debug)]
-pub struct Carried {
+pub struct QuestionClaim {
     /// The task.
     pub task: TaskId,
     /// The question's key.
@@ -22,7 +22,7 @@ pub struct Carried {
     /// The number of this message about the question.
     pub n: u32,
     /// The question.
-    pub asked: Asked,
+    pub asked: TaskQuestion,
 }
 
 /// Why an answer was rejected.
@@ -60,24 +60,24 @@ impl Service {
         answer: Answer,
     ) -> Result<Task, AnswerError> {
         let mut task = self.find(by, id).await?.ok_or(AnswerError::NotFound)?;
-        let person = self.permits(by, Deed::Answer, &task).map_err(AnswerError::Refused)?;
+        let person = self.permits(by, TaskOperation::Answer, &task).map_err(AnswerError::Refused)?;
         let answerer = Answerer { owner: by.owner().clone(), person };
         let mut is_announced = false;
         loop {
             let asked = task.questions.iter().find(|asked| asked.key == key).ok_or(AnswerError::NotFound)?;
-            if asked.status != AskedStatus::Open {
+            if asked.status != QuestionStatus::Open {
                 return Err(AnswerError::Closed);
             }
             let answer = asking::fit(&asked.question, answer.clone()).map_err(AnswerError::Invalid)?;
             // An operation that changes nothing is not written to the audit log.
             if !is_announced {
-                self.ledger.audit.announce(Wish::Answer(id)).await?;
+                self.ledger.audit.announce(AuditedOperation::Answer(id)).await?;
                 is_announced = true;
             }
             let event = Event::Answered { key: key.to_owned(), answer, by: answerer.clone() };
             match self.ledger.commit(&task, event, Lease::Keep).await? {
                 Commit::Done(after) => {
-                    self.ledger.audit.note(Told::Answered { task: &after, question: key });
+                    self.ledger.audit.note(AuditEvent::Answered { task: &after, question: key });
                     return Ok(after);
                 }
                 Commit::Conflict | Commit::NoSlot(_) => {
@@ -97,8 +97,8 @@ impl Service {
         &self,
         task: &Task,
         lease: Duration,
-        wanted: impl Fn(&Asked) -> bool,
-    ) -> Result<Option<Carried>> {
+        wanted: impl Fn(&TaskQuestion) -> bool,
+    ) -> Result<Option<QuestionClaim>> {
         let mut task = task.clone();
         loop {
             let now = self.ledger.now();
@@ -108,7 +108,7 @@ impl Service {
             let event = Event::Delivering { key: asked.key.clone(), n, until: now + lease };
             match self.ledger.commit(&task, event, Lease::Keep).await? {
                 Commit::Done(after) => {
-                    return Ok(Some(Carried { task: after.id, key: asked.key.clone(), n, asked }));
+                    return Ok(Some(QuestionClaim { task: after.id, key: asked.key.clone(), n, asked }));
                 }
                 Commit::Conflict | Commit::NoSlot(_) => match self.ledger.read(&task.id).await? {
                     Some(fresh) => task = fresh,

@@ -7,18 +7,18 @@ use taskbridge_sdk::{JobKey, Question};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{Fresh, Orphan, Over, Service};
+use super::{CommittedStart, LimitExceeded, Orphan, Service};
 use crate::clock;
-use crate::tasks::audit::{Event as Told, Wish};
-use crate::tasks::ledger::Commit;
+use crate::tasks::audit::{AuditEvent, AuditedOperation};
 use crate::tasks::machine::{self, Event};
 use crate::tasks::notices;
-use crate::tasks::reconciler::Place;
+use crate::tasks::reconciler::CallPermit;
 use crate::tasks::slots::is_of_owner;
-use crate::tasks::store::{Attach, Holder, Inserted, Lease, NewTask, Once, Quota, StoreError};
+use crate::tasks::store::{Attach, Holder, IdempotencyKey, InsertResult, Lease, NewTask, Quota, StoreError};
 use crate::tasks::task::{
-    Asked, Asker, Job, Origin, Owner, Spec, Task, TaskId, TaskState, Terms, Undelivered,
+    Job, Origin, Owner, QuestionSource, Spec, Task, TaskId, TaskPolicy, TaskQuestion, TaskState, Undelivered,
 };
+use crate::tasks::task_writer::Commit;
 
 /// A validated call: the arguments match the tool's schema, and the caller may make it.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Call {
     /// Tasks that the arguments refer to, by parameter. The job receives the handles of their jobs.
     pub references: Vec<(String, TaskId)>,
     /// The deadlines.
-    pub terms: Terms,
+    pub terms: TaskPolicy,
     /// The slots that the job takes.
     pub slots: Vec<String>,
     /// What to do if one of the slots is full. A full slot of the owner ([`crate::tasks::slots::OF_OWNER`])
@@ -47,9 +47,9 @@ pub struct Call {
     /// The question to ask before the start.
     pub confirm: Option<Question>,
     /// The caller's idempotency key.
-    pub once: Option<Once>,
+    pub once: Option<IdempotencyKey>,
     /// Set for a call that waits for its result.
-    pub plain: Option<Plain>,
+    pub plain: Option<BlockingCall>,
 }
 
 /// What to do with a call if a slot is full.
@@ -63,7 +63,7 @@ pub enum WhenFull {
 
 /// A call that waits for its result.
 #[derive(Clone, Debug)]
-pub struct Plain {
+pub struct BlockingCall {
     /// Digest of owner, tool and arguments.
     pub digest: String,
     /// The maximum wait.
@@ -76,7 +76,7 @@ pub struct Plain {
 
 /// The result of a call.
 #[derive(Clone, Debug)]
-pub enum Called {
+pub enum CallResult {
     /// A new task.
     Created(Task),
     /// The task that the same call created under the same idempotency key.
@@ -90,7 +90,7 @@ pub enum Called {
 pub enum CallError {
     /// A limit is exceeded.
     #[error(transparent)]
-    Over(#[from] Over),
+    Over(#[from] LimitExceeded),
     /// The idempotency key was used for another tool or other arguments.
     #[error("idempotency key `{key}` was used before with another tool or other arguments: use a new key")]
     KeyReused {
@@ -126,25 +126,25 @@ pub enum CallError {
 /// The right to pass a row that is inserted with a lease to the reconciler. If it is dropped before the
 /// outcome of the insert is known, it passes the row on as an orphan. Otherwise no process could act on the
 /// row until its lease expires.
-struct HandOver<'a> {
+struct HandoverGuard<'a> {
     service: &'a Service,
-    permit: Option<(mpsc::Permit<'a, Fresh>, Option<Place>)>,
+    permit: Option<(mpsc::Permit<'a, CommittedStart>, Option<CallPermit>)>,
     /// The row as inserted.
     born: Task,
     since: Instant,
     cancel_on_abandon: bool,
 }
 
-impl HandOver<'_> {
+impl HandoverGuard<'_> {
     fn has_place(&self) -> bool {
         self.permit.as_ref().is_some_and(|(_, place)| place.is_some())
     }
 
     /// Passes on the row after the insert succeeded.
     fn take(mut self, task: Task) {
-        // Without a `Place` the row was inserted as due, and is claimed like any other.
+        // Without a `CallPermit` the row was inserted as due, and is claimed like any other.
         if let Some((permit, place @ Some(_))) = self.permit.take() {
-            permit.send(Fresh { task, since: self.since, is_newborn: true, orphan: None, place });
+            permit.send(CommittedStart { task, since: self.since, is_newborn: true, orphan: None, place });
         }
     }
 
@@ -154,13 +154,13 @@ impl HandOver<'_> {
     }
 }
 
-impl Drop for HandOver<'_> {
+impl Drop for HandoverGuard<'_> {
     fn drop(&mut self) {
         if let Some((permit, place)) = self.permit.take() {
             // A server that shuts down drops its pending calls; their clients did not disconnect.
             let cancel = self.cancel_on_abandon && !self.service.is_stopping();
             let orphan = Some(Orphan { cancel });
-            permit.send(Fresh {
+            permit.send(CommittedStart {
                 task: self.born.clone(),
                 since: self.since,
                 is_newborn: true,
@@ -171,11 +171,11 @@ impl Drop for HandOver<'_> {
     }
 }
 
-impl Called {
+impl CallResult {
     /// Returns the task.
     pub fn into_task(self) -> Task {
         match self {
-            Called::Created(task) | Called::Existing(task) | Called::Attached(task) => task,
+            CallResult::Created(task) | CallResult::Existing(task) | CallResult::Attached(task) => task,
         }
     }
 }
@@ -188,27 +188,27 @@ impl Service {
     /// # Errors
     /// See [`CallError`]; no task was created.
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "call", tool = call.tool))]
-    pub async fn call(&self, mut call: Call) -> Result<Called, CallError> {
+    pub async fn call(&self, mut call: Call) -> Result<CallResult, CallError> {
         if let Err(refusal) = self.check_connected(&call.backend, &call.tool) {
             return self.made_before(call, refusal).await;
         }
         self.refer(&mut call).await?;
-        let wish = Wish::Call { tool: &call.tool, arguments: &call.spec.arguments };
+        let wish = AuditedOperation::Call { tool: &call.tool, arguments: &call.spec.arguments };
         self.ledger.audit.announce(wish).await?;
         let waits = call.confirm.is_some() || !call.spec.unresolved.is_empty();
         let pending = self.row(&call);
         // A row that the reconciler can act on at once is inserted with a lease, so that a start needs no
-        // second write. If its backend has no free `Place`, or only other servers have connected it, the row
-        // is inserted as due and claimed like any other.
+        // second write. If its backend has no free `CallPermit`, or only other servers have connected it, the
+        // row is inserted as due and claimed like any other.
         let permit = if waits { None } else { self.outbox.fresh.try_reserve().ok() };
-        let permit = permit.map(|permit| (permit, self.outbox.engines.try_place(&call.backend)));
+        let permit = permit.map(|permit| (permit, self.outbox.engines.try_acquire_permit(&call.backend)));
         let is_leased = permit.as_ref().is_some_and(|(_, place)| place.is_some());
         let hand_over = permit.map(|permit| self.hand_over(permit, &pending, &call));
         let row = hand_over.as_ref().map_or_else(|| pending.clone(), |hand_over| hand_over.born.clone());
         let lease = is_leased.then(|| (self.holder.clone(), self.lease));
         let inserted = self.insert(&call, row, lease).await;
         let hand_over = match (&inserted, hand_over) {
-            (Ok(Inserted::Created(_)), hand_over) => hand_over,
+            (Ok(InsertResult::Created(_)), hand_over) => hand_over,
             // The row may have been written all the same. The orphan handling finds out, and knows that no
             // start was sent.
             (Err(StoreError::Unavailable(_)), Some(hand_over)) if hand_over.has_place() => {
@@ -216,20 +216,20 @@ impl Service {
                 None
             }
             (_, hand_over) => {
-                hand_over.into_iter().for_each(HandOver::give_up);
+                hand_over.into_iter().for_each(HandoverGuard::give_up);
                 None
             }
         };
         match inserted? {
-            Inserted::NoSlot { full: Some(slot) } if is_of_owner(&slot) => {
+            InsertResult::NoSlot { full: Some(slot) } if is_of_owner(&slot) => {
                 let limits = self.ledger.tools.limits(std::slice::from_ref(&slot));
                 let most = limits.first().map_or(0, |limit| limit.limit);
-                Err(Over::of_slot(&slot, most, &call.tool).into())
+                Err(LimitExceeded::of_slot(&slot, most, &call.tool).into())
             }
-            Inserted::NoSlot { full } if call.when_full == WhenFull::Refuse => {
-                Err(Over::Full { tool: call.tool, slot: full }.into())
+            InsertResult::NoSlot { full } if call.when_full == WhenFull::Refuse => {
+                Err(LimitExceeded::Full { tool: call.tool, slot: full }.into())
             }
-            Inserted::NoSlot { .. } => {
+            InsertResult::NoSlot { .. } => {
                 let queued = machine::next(&pending, Event::NoSlot, pending.created_at).task;
                 let inserted = self.insert(&call, queued, None).await?;
                 self.called(&call, inserted, None)
@@ -254,11 +254,11 @@ impl Service {
 
     /// Returns the task of an equal call where a new task is refused: under its idempotency key, or of a
     /// client that disconnected.
-    async fn made_before(&self, mut call: Call, refusal: CallError) -> Result<Called, CallError> {
+    async fn made_before(&self, mut call: Call, refusal: CallError) -> Result<CallResult, CallError> {
         // A store looks for that task first, and inserts none beyond the quota.
         call.most_kept = Some(Quota { rows: 0, bytes: 0 });
         match self.insert(&call, self.row(&call), None).await? {
-            Inserted::TooMany => Err(refusal),
+            InsertResult::TooMany => Err(refusal),
             inserted => self.called(&call, inserted, None),
         }
     }
@@ -270,7 +270,7 @@ impl Service {
             let refused = |why: String| CallError::Reference { parameter: parameter.clone(), why };
             let task = self.ledger.store.get(id, Some((&call.owner).into())).await?;
             if task.is_none() {
-                self.ledger.audit.note(Told::NotFound { owner: &call.owner, id });
+                self.ledger.audit.note(AuditEvent::NotFound { owner: &call.owner, id });
             }
             let task = task.ok_or_else(|| refused(format!("there is no task {id}, or it has expired")))?;
             if task.backend != call.backend {
@@ -294,17 +294,17 @@ impl Service {
 
     fn hand_over<'a>(
         &'a self,
-        permit: (mpsc::Permit<'a, Fresh>, Option<Place>),
+        permit: (mpsc::Permit<'a, CommittedStart>, Option<CallPermit>),
         pending: &Task,
         call: &Call,
-    ) -> HandOver<'a> {
+    ) -> HandoverGuard<'a> {
         let intended = match permit.1 {
             Some(_) => machine::next(pending, Event::Intended, pending.created_at).task,
             None => pending.clone(),
         };
         let cancel_on_abandon = call.plain.as_ref().is_some_and(|plain| plain.cancel_on_abandon);
         let born = Task { version: 1, ..intended };
-        HandOver { service: self, permit: Some(permit), born, since: Instant::now(), cancel_on_abandon }
+        HandoverGuard { service: self, permit: Some(permit), born, since: Instant::now(), cancel_on_abandon }
     }
 
     /// Inserts a new row, or attaches to the abandoned task of an equal call.
@@ -313,7 +313,7 @@ impl Service {
         call: &Call,
         task: Task,
         lease: Option<(Holder, Duration)>,
-    ) -> Result<Inserted, StoreError> {
+    ) -> Result<InsertResult, StoreError> {
         let new = self.new_task(call, task, lease);
         let owes = !new.notices.is_empty();
         let inserted = match &call.plain {
@@ -352,15 +352,15 @@ impl Service {
 
     /// Inserts the row, or attaches to an abandoned task. Attaching writes the row, so that a late event of
     /// the earlier call does not apply and no third call attaches.
-    async fn insert_or_attach(&self, new: NewTask, waits: Duration) -> Result<Inserted, StoreError> {
+    async fn insert_or_attach(&self, new: NewTask, waits: Duration) -> Result<InsertResult, StoreError> {
         loop {
             let task = match self.ledger.store.insert(new.clone()).await? {
-                Inserted::Abandoned(task) => task,
+                InsertResult::Abandoned(task) => task,
                 inserted => return Ok(inserted),
             };
             let attached = Event::Attached { until: self.ledger.now() + waits };
             if let Commit::Done(task) = self.ledger.commit(&task, attached, Lease::Keep).await? {
-                return Ok(Inserted::Abandoned(task));
+                return Ok(InsertResult::Abandoned(task));
             }
         }
     }
@@ -368,14 +368,14 @@ impl Service {
     fn called(
         &self,
         call: &Call,
-        inserted: Inserted,
-        hand_over: Option<HandOver<'_>>,
-    ) -> Result<Called, CallError> {
+        inserted: InsertResult,
+        hand_over: Option<HandoverGuard<'_>>,
+    ) -> Result<CallResult, CallError> {
         match inserted {
-            Inserted::Created(task) => {
-                self.ledger.audit.note(Told::Created(&task));
+            InsertResult::Created(task) => {
+                self.ledger.audit.note(AuditEvent::Created(&task));
                 self.ledger.watch.changed(&task);
-                let is_leased = hand_over.as_ref().is_some_and(HandOver::has_place);
+                let is_leased = hand_over.as_ref().is_some_and(HandoverGuard::has_place);
                 if let Some(hand_over) = hand_over {
                     hand_over.take(task.clone());
                 }
@@ -384,18 +384,22 @@ impl Service {
                     false if task.is_queued() => self.ledger.nudge.slot.notify_one(),
                     false => self.ledger.nudge.due_at(task.due_at.unwrap_or(task.created_at)),
                 }
-                Ok(Called::Created(task))
+                Ok(CallResult::Created(task))
             }
-            Inserted::Existing { task, same: true } => Ok(Called::Existing(task)),
-            Inserted::Existing { same: false, .. } => Err(CallError::KeyReused {
+            InsertResult::Existing { task, same: true } => Ok(CallResult::Existing(task)),
+            InsertResult::Existing { same: false, .. } => Err(CallError::KeyReused {
                 key: call.once.as_ref().map_or_else(String::new, |o| o.key.clone()),
             }),
-            Inserted::Abandoned(task) => Ok(Called::Attached(task)),
+            InsertResult::Abandoned(task) => Ok(CallResult::Attached(task)),
             // A queued row takes no slot, so the store cannot have found a full one.
-            Inserted::NoSlot { full } => Err(Over::Full { tool: call.tool.clone(), slot: full }.into()),
-            Inserted::TooMany => Err(Over::Kept { most: call.most_kept.map_or(0, |most| most.rows) }.into()),
-            Inserted::TooLarge { kept } => {
-                Err(Over::Bytes { kept, most: call.most_kept.map_or(0, |most| most.bytes) }.into())
+            InsertResult::NoSlot { full } => {
+                Err(LimitExceeded::Full { tool: call.tool.clone(), slot: full }.into())
+            }
+            InsertResult::TooMany => {
+                Err(LimitExceeded::Kept { most: call.most_kept.map_or(0, |most| most.rows) }.into())
+            }
+            InsertResult::TooLarge { kept } => {
+                Err(LimitExceeded::Bytes { kept, most: call.most_kept.map_or(0, |most| most.bytes) }.into())
             }
         }
     }
@@ -403,8 +407,9 @@ impl Service {
     /// Builds the row of a call, with nothing sent yet.
     fn row(&self, call: &Call) -> Task {
         let now = self.ledger.now();
-        let confirm =
-            |question: &Question| Asked::new("q1".to_owned(), question.clone(), Asker::Confirm, now);
+        let confirm = |question: &Question| {
+            TaskQuestion::new("q1".to_owned(), question.clone(), QuestionSource::Confirm, now)
+        };
         let questions = call.confirm.iter().map(confirm);
         let task = Task {
             id: TaskId::from_bytes(clock::random(&*self.entropy)),

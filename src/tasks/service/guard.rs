@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use taskbridge_sdk::Timestamp;
 
-use super::{Carried, Service};
-use crate::tasks::ledger::{Commit, Ledger};
+use super::{QuestionClaim, Service};
 use crate::tasks::machine::{Cancel, Event};
-use crate::tasks::store::{Lease, Result, Setting};
-use crate::tasks::streams::{StreamNote, Told};
+use crate::tasks::store::{Lease, Result, SessionChange};
+use crate::tasks::streams::{StreamNote, TaskReport};
 use crate::tasks::task::{Task, TaskId};
+use crate::tasks::task_writer::{Commit, TaskWriter};
 
 /// A note that a dropped guard leaves for the reconciler.
 #[derive(Debug)]
-pub enum Afterwards {
+pub enum DeferredWrite {
     /// A plain call disconnected before it received its result.
     Abandoned {
         /// Its task.
@@ -26,7 +26,7 @@ pub enum Afterwards {
         cancel: bool,
     },
     /// A stream that carried a question has ended.
-    NoLongerCarried(Carried),
+    NoLongerCarried(QuestionClaim),
     /// A listening stream that other processes know of has ended.
     NoLongerListens {
         /// Its session.
@@ -34,16 +34,16 @@ pub enum Afterwards {
         /// Its number in the session.
         n: u64,
         /// Its reports so far. An older stream continues from them.
-        told: Vec<Told>,
+        told: Vec<TaskReport>,
         /// When this note may be deleted.
         forget_after: Timestamp,
     },
 }
 
-/// A plain call that waits for its result. If it is dropped before [`Waiting::answered`], an equal call can
+/// A plain call that waits for its result. If it is dropped before [`CallGuard::answered`], an equal call can
 /// take over its task.
 #[must_use]
-pub struct Waiting {
+pub struct CallGuard {
     service: Service,
     id: TaskId,
     /// The deadline of this call in the row; `None` if no call waits for the task by its row.
@@ -54,41 +54,47 @@ pub struct Waiting {
 /// A stream that carries a question. On drop it reports that the stream broke, so that another stream may
 /// carry the question.
 #[must_use]
-pub struct Carrying {
+pub struct DeliveryGuard {
     service: Service,
-    carried: Carried,
+    carried: QuestionClaim,
 }
 
 /// A listening stream that other processes know of. On drop it reports that the stream has ended, so that an
 /// older one becomes active.
 #[must_use]
-pub struct Listening {
+pub struct ListenerGuard {
     service: Service,
     session: String,
     n: u64,
-    told: Vec<Told>,
+    told: Vec<TaskReport>,
     forget_after: Timestamp,
 }
 
 impl Service {
     /// Guards a listening stream of a session that lasts until `forget_after`.
-    pub fn listening(&self, session: &str, n: u64, forget_after: Timestamp) -> Listening {
-        Listening { service: self.clone(), session: session.to_owned(), n, told: Vec::new(), forget_after }
+    pub fn listening(&self, session: &str, n: u64, forget_after: Timestamp) -> ListenerGuard {
+        ListenerGuard {
+            service: self.clone(),
+            session: session.to_owned(),
+            n,
+            told: Vec::new(),
+            forget_after,
+        }
     }
 
     /// Guards a plain call that waits for `task`.
-    pub fn waiting(&self, task: &Task, cancel_on_abandon: bool) -> Waiting {
+    pub fn waiting(&self, task: &Task, cancel_on_abandon: bool) -> CallGuard {
         let until = task.undelivered.as_ref().map(|undelivered| undelivered.waiting_until);
-        Waiting { service: self.clone(), id: task.id.clone(), until, cancel: cancel_on_abandon }
+        CallGuard { service: self.clone(), id: task.id.clone(), until, cancel: cancel_on_abandon }
     }
 
     /// Guards a stream that carries a question.
-    pub fn carrying(&self, carried: Carried) -> Carrying {
-        Carrying { service: self.clone(), carried }
+    pub fn carrying(&self, carried: QuestionClaim) -> DeliveryGuard {
+        DeliveryGuard { service: self.clone(), carried }
     }
 }
 
-impl Waiting {
+impl CallGuard {
     /// Records that the call is about to receive its result: no other call can take over the task.
     ///
     /// # Errors
@@ -125,19 +131,19 @@ impl Waiting {
     }
 }
 
-impl Listening {
+impl ListenerGuard {
     /// Records what the stream has reported, now that it ends.
-    pub fn ended(&mut self, told: Vec<Told>) {
+    pub fn ended(&mut self, told: Vec<TaskReport>) {
         self.told = told;
     }
 }
 
-impl Drop for Waiting {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         if let Some(until) = self.until {
             // A server that shuts down drops its pending calls; their clients did not disconnect.
             let cancel = self.cancel && !self.service.is_stopping();
-            let note = Afterwards::Abandoned { id: self.id.clone(), until, cancel };
+            let note = DeferredWrite::Abandoned { id: self.id.clone(), until, cancel };
             // The reconciler is gone only at the end of the process. The deadline in the row then has the
             // same effect.
             let _ = self.service.outbox.afterwards.send(note);
@@ -145,9 +151,9 @@ impl Drop for Waiting {
     }
 }
 
-impl Carrying {
+impl DeliveryGuard {
     /// Returns the question that the stream carries.
-    pub fn carried(&self) -> &Carried {
+    pub fn carried(&self) -> &QuestionClaim {
         &self.carried
     }
 
@@ -157,7 +163,7 @@ impl Carrying {
     /// If the store is unavailable.
     pub async fn still_open(&self, lease: Duration) -> Result<()> {
         let ledger = &self.service.ledger;
-        let Carried { task, key, n, .. } = &self.carried;
+        let QuestionClaim { task, key, n, .. } = &self.carried;
         if let Some(task) = ledger.read(task).await? {
             let until = ledger.now() + lease;
             let event = Event::Delivering { key: key.clone(), n: *n, until };
@@ -174,7 +180,7 @@ impl Carrying {
     /// If the store is unavailable.
     pub async fn over(self, problem: Option<String>) -> Result<()> {
         let ledger = &self.service.ledger;
-        let Carried { task, key, n, .. } = &self.carried;
+        let QuestionClaim { task, key, n, .. } = &self.carried;
         if let Some(task) = ledger.read(task).await? {
             let event = Event::DeliveryEnded { key: key.clone(), n: *n, over: true, problem };
             ledger.apply(task, event, Lease::Keep).await?;
@@ -183,46 +189,47 @@ impl Carrying {
     }
 }
 
-impl Drop for Carrying {
+impl Drop for DeliveryGuard {
     fn drop(&mut self) {
         // As above: without the reconciler, the claim on the question expires.
-        let _ = self.service.outbox.afterwards.send(Afterwards::NoLongerCarried(self.carried.clone()));
+        let _ = self.service.outbox.afterwards.send(DeferredWrite::NoLongerCarried(self.carried.clone()));
     }
 }
 
-impl Drop for Listening {
+impl Drop for ListenerGuard {
     fn drop(&mut self) {
         let session = std::mem::take(&mut self.session);
         let told = std::mem::take(&mut self.told);
-        let note = Afterwards::NoLongerListens { session, n: self.n, told, forget_after: self.forget_after };
+        let note =
+            DeferredWrite::NoLongerListens { session, n: self.n, told, forget_after: self.forget_after };
         // As above: without the reconciler, the stream's entry expires after a while.
         let _ = self.service.outbox.afterwards.send(note);
     }
 }
 
-impl Afterwards {
+impl DeferredWrite {
     /// Writes the note.
     ///
     /// # Errors
     /// If the store is unavailable.
-    pub(in crate::tasks) async fn note(&self, ledger: &Ledger) -> Result<()> {
+    pub(in crate::tasks) async fn note(&self, ledger: &TaskWriter) -> Result<()> {
         match self {
-            Afterwards::Abandoned { id, until, cancel } => abandoned(ledger, id, *until, *cancel).await,
-            Afterwards::NoLongerCarried(Carried { task, key, n, .. }) => {
+            DeferredWrite::Abandoned { id, until, cancel } => abandoned(ledger, id, *until, *cancel).await,
+            DeferredWrite::NoLongerCarried(QuestionClaim { task, key, n, .. }) => {
                 if let Some(row) = ledger.read(task).await? {
                     let event = Event::DeliveryEnded { key: key.clone(), n: *n, over: false, problem: None };
                     ledger.apply(row, event, Lease::Keep).await?;
                 }
                 Ok(())
             }
-            Afterwards::NoLongerListens { session, n, told, forget_after } => {
+            DeferredWrite::NoLongerListens { session, n, told, forget_after } => {
                 // This comes first, since an older stream becomes active as soon as it sees that this one
                 // has closed.
                 if !told.is_empty() {
-                    let setting = Setting::Streams(StreamNote::Told(told.clone()));
+                    let setting = SessionChange::Streams(StreamNote::Told(told.clone()));
                     ledger.store.set(session, setting, *forget_after).await?;
                 }
-                let setting = Setting::Streams(StreamNote::Closed(*n));
+                let setting = SessionChange::Streams(StreamNote::Closed(*n));
                 ledger.store.set(session, setting, *forget_after).await.map(drop)
             }
         }
@@ -231,7 +238,7 @@ impl Afterwards {
 
 /// Records that a plain call disconnected, as long as the task still belongs to that call. Meanwhile another
 /// caller may have received the task or wait for it.
-async fn abandoned(ledger: &Ledger, id: &TaskId, until: Timestamp, cancel: bool) -> Result<()> {
+async fn abandoned(ledger: &TaskWriter, id: &TaskId, until: Timestamp, cancel: bool) -> Result<()> {
     let is_its = |task: &Task| task.undelivered.as_ref().is_some_and(|u| u.waiting_until == until);
     // The cancellation comes first: once the task counts as abandoned, an equal call can take it over.
     let stop = cancel.then_some(Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None });

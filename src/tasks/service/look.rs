@@ -9,7 +9,7 @@ use crate::tasks::machine::Event;
 use crate::tasks::slots::is_of_owner;
 use crate::tasks::store::{Lease, Position, Result};
 use crate::tasks::task::{Job, NEWLY_STARTED, Owner, Task, TaskId};
-use crate::tasks::watch::{Changes, Listener};
+use crate::tasks::watch::{ChangeSubscription, Listener};
 
 /// How long one read counts as watching. It exceeds the longest poll interval that clients receive.
 const WATCHED: Duration = Duration::from_secs(180);
@@ -53,7 +53,7 @@ impl Service {
     pub async fn get(&self, by: &dyn Actor, id: &TaskId) -> Result<Option<View>> {
         match self.find(by, id).await? {
             Some(task) => {
-                let task = self.is_watched(task).await;
+                let task = self.mark_watched(task).await;
                 self.view(task).await.map(Some)
             }
             None => Ok(None),
@@ -62,7 +62,7 @@ impl Service {
 
     /// Records that a client watches the progress of the task's job, unless the current watch lasts for a
     /// while. A caller that keeps watching must call this again within [`RENEW_WATCH`].
-    pub async fn is_watched(&self, task: Task) -> Task {
+    pub async fn mark_watched(&self, task: Task) -> Task {
         let now = self.ledger.now();
         let Job::Open { started_at, .. } = &task.job else { return task };
         let known_until = task.watched_until.max(Some(*started_at + NEWLY_STARTED));
@@ -95,7 +95,7 @@ impl Service {
         let mut listener = self.listen(id);
         loop {
             let Some(task) = self.find(by, id).await? else { return Ok(None) };
-            let task = self.is_watched(task).await;
+            let task = self.mark_watched(task).await;
             let out_of_time = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if out_of_time || enough(&task) {
                 return self.view(task).await.map(Some);
@@ -141,12 +141,12 @@ impl Service {
     }
 
     /// Subscribes to hints about the tasks of a session.
-    pub fn changes(&self, session: &str) -> Changes {
+    pub fn changes(&self, session: &str) -> ChangeSubscription {
         self.ledger.watch.changes(session)
     }
 
     /// Subscribes to hints about these tasks.
-    pub fn follow(&self, tasks: impl IntoIterator<Item = TaskId>) -> Changes {
+    pub fn follow(&self, tasks: impl IntoIterator<Item = TaskId>) -> ChangeSubscription {
         self.ledger.watch.follow(tasks)
     }
 

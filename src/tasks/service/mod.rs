@@ -5,15 +5,15 @@ mod actor;
 mod answer;
 mod call;
 mod guard;
+mod limit_exceeded;
 mod look;
-mod over;
 
-pub use actor::{Actor, Deed};
-pub use answer::{AnswerError, Carried};
-pub use call::{Call, CallError, Called, Plain, WhenFull};
-pub use guard::{Afterwards, Carrying, Listening, Waiting};
+pub use actor::{Actor, TaskOperation};
+pub use answer::{AnswerError, QuestionClaim};
+pub use call::{BlockingCall, Call, CallError, CallResult, WhenFull};
+pub use guard::{CallGuard, DeferredWrite, DeliveryGuard, ListenerGuard};
+pub use limit_exceeded::LimitExceeded;
 pub use look::{RENEW_WATCH, View};
-pub use over::Over;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -25,23 +25,23 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::audit::{Event as Told, Wish};
-use super::ledger::Ledger;
+use super::audit::{AuditEvent, AuditedOperation};
 use super::machine::{Cancel, Event};
-use super::pace::Pace;
-use super::reconciler::{Engines, Place};
-use super::store::{Found, Holder, Lease, Result};
+use super::pace::PollIntervals;
+use super::reconciler::{CallPermit, Engines};
+use super::store::{BoundedOutput, Holder, Lease, Result};
 use super::task::{Outcome, Task, TaskId};
+use super::task_writer::TaskWriter;
 use crate::clock::Entropy;
 
 /// The task operations. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
-    ledger: Ledger,
+    ledger: TaskWriter,
     entropy: Arc<dyn Entropy>,
     holder: Holder,
     lease: Duration,
-    pace: Pace,
+    pace: PollIntervals,
     outbox: Outbox,
     typical: Arc<Mutex<Durations>>,
     stop: Arc<OnceLock<CancellationToken>>,
@@ -54,16 +54,16 @@ type Durations = HashMap<String, (Instant, Option<Duration>)>;
 #[derive(Clone)]
 pub struct Outbox {
     /// Rows that this process has leased and that need action at once.
-    pub fresh: mpsc::Sender<Fresh>,
+    pub fresh: mpsc::Sender<CommittedStart>,
     /// Notes that dropped guards leave for the reconciler.
-    pub afterwards: mpsc::UnboundedSender<Afterwards>,
-    /// The connected backends: a row is passed on with a `Place` at its own backend.
+    pub afterwards: mpsc::UnboundedSender<DeferredWrite>,
+    /// The connected backends: a row is passed on with a `CallPermit` at its own backend.
     pub engines: Engines,
 }
 
 /// A row that this process leased when it committed the intent to start its job.
 #[derive(Debug)]
-pub struct Fresh {
+pub struct CommittedStart {
     /// The row.
     pub task: Task,
     /// The start of the lease, or shortly before.
@@ -76,7 +76,7 @@ pub struct Fresh {
     pub orphan: Option<Orphan>,
     /// The permit at the backend for the call that starts the job. Without one the row is only handled as an
     /// orphan.
-    pub place: Option<Place>,
+    pub place: Option<CallPermit>,
 }
 
 /// A call that disconnected while its row was being written.
@@ -88,7 +88,7 @@ pub struct Orphan {
 
 /// The result of a cancellation request.
 #[derive(Clone, Debug)]
-pub enum Cancelled {
+pub enum CancelResult {
     /// The request is recorded (and with [`Cancel::Settle`] the task is cancelled).
     Done(Task),
     /// The task had already ended.
@@ -100,14 +100,14 @@ pub enum Cancelled {
 }
 
 impl Service {
-    /// Creates the operations over a ledger, for a process that leases rows as `holder`, for `lease` at a
-    /// time.
+    /// Creates the operations over a task writer, for a process that leases rows as `holder`, for `lease` at
+    /// a time.
     pub fn new(
-        ledger: Ledger,
+        ledger: TaskWriter,
         entropy: Arc<dyn Entropy>,
         holder: Holder,
         lease: Duration,
-        pace: Pace,
+        pace: PollIntervals,
         outbox: Outbox,
     ) -> Self {
         Self { ledger, entropy, holder, lease, pace, outbox, typical: Arc::default(), stop: Arc::default() }
@@ -136,28 +136,28 @@ impl Service {
     /// # Errors
     /// If the store is unavailable.
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "cancel", task = ?id))]
-    pub async fn cancel(&self, by: &dyn Actor, id: &TaskId, mode: Cancel) -> Result<Cancelled> {
+    pub async fn cancel(&self, by: &dyn Actor, id: &TaskId, mode: Cancel) -> Result<CancelResult> {
         let Some(task) = self.find(by, id).await? else {
-            return Ok(Cancelled::NotFound);
+            return Ok(CancelResult::NotFound);
         };
-        let on_behalf_of = match self.permits(by, Deed::Cancel, &task) {
+        let on_behalf_of = match self.permits(by, TaskOperation::Cancel, &task) {
             Ok(on_behalf_of) => on_behalf_of,
-            Err(why) => return Ok(Cancelled::Refused(why)),
+            Err(why) => return Ok(CancelResult::Refused(why)),
         };
         if task.has_ended() {
-            return Ok(Cancelled::AlreadyEnded(task));
+            return Ok(CancelResult::AlreadyEnded(task));
         }
         if !is_wished(&task, mode, on_behalf_of.as_ref()) {
-            self.ledger.audit.announce(Wish::Cancel(id)).await?;
-            self.ledger.audit.note(Told::CancelAsked(&task));
+            self.ledger.audit.announce(AuditedOperation::Cancel(id)).await?;
+            self.ledger.audit.note(AuditEvent::CancelAsked(&task));
         }
         match self.ledger.apply(task, Event::CancelRequested { mode, on_behalf_of }, Lease::Keep).await? {
             // The job may have ended between the read and the write.
             Some(after) if after.outcome().is_some_and(|outcome| outcome != Outcome::Cancelled) => {
-                Ok(Cancelled::AlreadyEnded(after))
+                Ok(CancelResult::AlreadyEnded(after))
             }
-            Some(after) => Ok(Cancelled::Done(after)),
-            None => Ok(Cancelled::NotFound),
+            Some(after) => Ok(CancelResult::Done(after)),
+            None => Ok(CancelResult::NotFound),
         }
     }
 
@@ -194,7 +194,7 @@ impl Service {
     ///
     /// # Errors
     /// If the store is unavailable.
-    pub async fn output_within(&self, task: &Task, most: usize) -> Result<Found> {
+    pub async fn output_within(&self, task: &Task, most: usize) -> Result<BoundedOutput> {
         self.ledger.store.output_within(&task.id, most).await
     }
 }

@@ -23,12 +23,17 @@ pub trait Sessions: Send + Sync {
     async fn has_ended(&self, nonce: &str) -> Result<bool>;
 
     /// Returns the settings of the session; `None` if it was ended.
-    async fn settings(&self, nonce: &str) -> Result<Option<Settings>>;
+    async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>>;
 
     /// Applies one change to a session's settings, and keeps all of them until `forget_after`. Returns the
     /// new settings. Returns `None` if nothing changed: the session was ended, or one of its limits is
     /// reached (subscriptions, [`MOST_HELD`], [`MOST_POLLS`]).
-    async fn set(&self, nonce: &str, setting: Setting, forget_after: Timestamp) -> Result<Option<Settings>>;
+    async fn set(
+        &self,
+        nonce: &str,
+        setting: SessionChange,
+        forget_after: Timestamp,
+    ) -> Result<Option<SessionSettings>>;
 }
 
 /// The maximum number of tasks that the client of one session keeps for our questions.
@@ -39,7 +44,7 @@ pub const MOST_POLLS: usize = 100;
 
 /// The settings of a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct SessionSettings {
     /// The minimum level of log messages that it receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
@@ -48,7 +53,7 @@ pub struct Settings {
     pub follows: BTreeSet<String>,
     /// The tasks that its client created for our questions, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held: Vec<Held>,
+    pub held: Vec<ClientTaskRecord>,
     /// The tasks of other sessions that it polled while they had an open question. Its listening stream
     /// receives these questions too.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -64,23 +69,23 @@ pub struct Settings {
 
 /// A task that the client created for our question. The answer is fetched from that task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct ClientTaskRecord {
     /// The message that the client created it for.
     #[serde(flatten)]
-    pub of: Message,
+    pub of: QuestionMessage,
     /// The client's id of the task. It may be a secret there, as our task ids are here.
     pub id: TaskId,
     /// When it was recorded.
     pub since: Timestamp,
     /// Its last known stage.
-    pub stage: Stage,
+    pub stage: ClientTaskStatus,
     /// The poll interval that the client requests.
     pub every: Duration,
 }
 
 /// One message that carried a question to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Message {
+pub struct QuestionMessage {
     /// The task that asks.
     pub task: TaskId,
     /// The question's key.
@@ -92,7 +97,7 @@ pub struct Message {
 /// The stage of a client's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub enum ClientTaskStatus {
     /// There is no answer yet.
     Working,
     /// The client's task needs input from us.
@@ -103,9 +108,9 @@ pub enum Stage {
     Cancelled,
 }
 
-/// One change of [`Settings`].
+/// One change of [`SessionSettings`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Setting {
+pub enum SessionChange {
     /// Sets the minimum log level.
     Level(Level),
     /// Subscribes to a resource. The number is the limit of subscriptions.
@@ -113,11 +118,11 @@ pub enum Setting {
     /// Unsubscribes from a resource.
     Unfollow(String),
     /// Adds a task of the client, unless one for the same message exists.
-    Hold(Held),
+    Hold(ClientTaskRecord),
     /// Updates the stage and the poll interval of that task, if it still exists.
-    Stands(Message, Stage, Duration),
+    Stands(QuestionMessage, ClientTaskStatus, Duration),
     /// Removes that task.
-    LetGo(Message),
+    LetGo(QuestionMessage),
     /// Adds a task of another session that this session polls, if it polls fewer than [`MOST_POLLS`].
     Poll(TaskId),
     /// Removes such a task because it has ended.
@@ -128,38 +133,38 @@ pub enum Setting {
     Streams(StreamNote),
 }
 
-impl Settings {
+impl SessionSettings {
     /// Returns these settings with the change applied; `None` if a limit is exceeded.
-    pub fn with(mut self, setting: &Setting) -> Option<Self> {
+    pub fn with(mut self, setting: &SessionChange) -> Option<Self> {
         match setting {
-            Setting::Level(level) => self.level = Some(*level),
-            Setting::Follow(uri, most) => {
+            SessionChange::Level(level) => self.level = Some(*level),
+            SessionChange::Follow(uri, most) => {
                 if self.follows.insert(uri.clone()) && self.follows.len() > *most {
                     return None;
                 }
             }
-            Setting::Unfollow(uri) => {
+            SessionChange::Unfollow(uri) => {
                 self.follows.remove(uri);
             }
-            Setting::Hold(held) => {
+            SessionChange::Hold(held) => {
                 if !self.held.iter().any(|other| other.of == held.of) {
                     self.held.push(held.clone());
                 }
             }
-            Setting::Stands(of, stage, every) => {
+            SessionChange::Stands(of, stage, every) => {
                 if let Some(held) = self.held.iter_mut().find(|held| held.of == *of) {
                     (held.stage, held.every) = (*stage, *every);
                 }
             }
-            Setting::LetGo(of) => self.held.retain(|held| held.of != *of),
-            Setting::Poll(task) => {
+            SessionChange::LetGo(of) => self.held.retain(|held| held.of != *of),
+            SessionChange::Poll(task) => {
                 self.polls.insert(task.clone());
             }
-            Setting::EndPoll(task) => {
+            SessionChange::EndPoll(task) => {
                 self.polls.remove(task);
             }
-            Setting::Ready => self.ready = true,
-            Setting::Streams(note) => self.streams = self.streams.with(note),
+            SessionChange::Ready => self.ready = true,
+            SessionChange::Streams(note) => self.streams = self.streams.with(note),
         }
         (self.held.len() <= MOST_HELD && self.polls.len() <= MOST_POLLS).then_some(self)
     }

@@ -25,7 +25,7 @@ pub struct NewTask {
     /// The storage quota of its owner. Concurrent inserts may exceed it by their number.
     pub most_kept: Option<Quota>,
     /// The idempotency key of the call, if it has one.
-    pub once: Option<Once>,
+    pub once: Option<IdempotencyKey>,
     /// Set if the call accepts an abandoned row with this digest.
     pub attach: Option<Attach>,
     /// The holder that acts on the row at once, and the length of its lease.
@@ -48,7 +48,7 @@ pub struct Quota {
 
 /// A caller's idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Once {
+pub struct IdempotencyKey {
     /// The scope of the key: the owner, or the session if callers cannot be identified.
     pub scope: String,
     /// The key.
@@ -77,7 +77,7 @@ pub struct SlotLimit {
 
 /// The result of an insert.
 #[derive(Clone, Debug)]
-pub enum Inserted {
+pub enum InsertResult {
     /// The row was inserted.
     Created(Task),
     /// The idempotency key already belongs to this row.
@@ -156,7 +156,7 @@ pub enum Lease<'a> {
 
 /// The result of a change.
 #[derive(Clone, Debug)]
-pub enum Updated {
+pub enum UpdateResult {
     /// The change was written; the row now has this version.
     Written(u64),
     /// Another process wrote the row first, or the row was deleted. Nothing was written.

@@ -8,17 +8,17 @@ use super::Owner;
 
 /// A question of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct TaskQuestion {
     /// Identifies the question to clients; never used twice within a task.
     pub key: String,
     /// The question; `question.id` is the job's own name for it.
     pub question: Question,
     /// Who asks.
-    pub asker: Asker,
+    pub asker: QuestionSource,
     /// When it was first seen.
     pub at: Timestamp,
     /// The status of the question.
-    pub status: AskedStatus,
+    pub status: QuestionStatus,
     /// The newest message that carries it to a client, so that it is on one stream at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
@@ -39,7 +39,7 @@ pub struct Asked {
 /// Who asks a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asker {
+pub enum QuestionSource {
     /// The server, before it starts the job.
     Confirm,
     /// The job.
@@ -49,7 +49,7 @@ pub enum Asker {
 /// The status of a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AskedStatus {
+pub enum QuestionStatus {
     /// Waiting for a person.
     Open,
     /// Answered; the answer has not reached the engine yet.
@@ -84,10 +84,10 @@ pub struct Delivery {
     pub problem: Option<String>,
 }
 
-impl Asked {
+impl TaskQuestion {
     /// Creates a question that was neither answered nor sent.
-    pub fn new(key: String, question: Question, asker: Asker, at: Timestamp) -> Self {
-        let (status, delivery) = (AskedStatus::Open, None);
+    pub fn new(key: String, question: Question, asker: QuestionSource, at: Timestamp) -> Self {
+        let (status, delivery) = (QuestionStatus::Open, None);
         let (answered_by, answered_as, settled_at, not_allowed) = (None, None, None, false);
         Self { key, question, asker, at, status, delivery, answered_by, answered_as, settled_at, not_allowed }
     }

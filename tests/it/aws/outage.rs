@@ -12,20 +12,20 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use taskbridge::clock::{Clock, System, Uptime};
 use taskbridge::store::sqlite::{Mode, SqliteStore};
-use taskbridge::tasks::history::Scribe;
-use taskbridge::tasks::ledger::{Ledger, Nudge};
+use taskbridge::tasks::history::HistoryRecorder;
 use taskbridge::tasks::machine::Cancel;
 use taskbridge::tasks::notices::{Occasion, Receivers};
-use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::{Engines, Reconciler, Settings};
 use taskbridge::tasks::service::{Call, Service, WhenFull};
 use taskbridge::tasks::store::{Holder, SlotLimit};
 use taskbridge::tasks::task::{
-    OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskState, Terms,
+    OnExpiry, OnRefusal, Origin, Outcome, Owner, Spec, Task, TaskId, TaskPolicy, TaskState,
 };
+use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use taskbridge::tasks::time::StoreTime;
-use taskbridge::tasks::tools::{Opened, Tools};
-use taskbridge::tasks::watch::Watch;
+use taskbridge::tasks::tools::{OpenedSpec, ToolCatalog};
+use taskbridge::tasks::watch::ChangeNotifier;
 use taskbridge_sdk::{Adapter as _, Backend, Connect, Output, Result, Timestamp};
 use taskbridge_step_functions::StepFunctions;
 use tokio::time::Instant;
@@ -74,9 +74,9 @@ impl Receivers for Nobody {
 struct Plain;
 
 #[async_trait]
-impl Tools for Plain {
-    fn open(&self, spec: &Spec) -> Result<Opened> {
-        Ok(Opened { arguments: spec.arguments.clone(), files: Vec::new() })
+impl ToolCatalog for Plain {
+    fn open(&self, spec: &Spec) -> Result<OpenedSpec> {
+        Ok(OpenedSpec { arguments: spec.arguments.clone(), files: Vec::new() })
     }
 
     async fn judge(&self, _tool: &str, _output: &Output) -> std::result::Result<(), String> {
@@ -102,15 +102,15 @@ impl Node {
         let store = Arc::new(store);
         let time = StoreTime::of(store.clone() as _, Arc::new(Paused(Instant::now()))).await.unwrap();
         let holder = Holder("one".to_owned());
-        let pace = Pace { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
-        let ledger = Ledger {
+        let pace = PollIntervals { quickest: Duration::from_millis(100), slowest: Duration::from_secs(30) };
+        let ledger = TaskWriter {
             store,
-            watch: Watch::default(),
+            watch: ChangeNotifier::default(),
             clock: time.clone(),
             tools: Arc::new(Plain),
             receivers: Arc::new(Nobody),
-            nudge: Arc::new(Nudge::default()),
-            scribe: Scribe { replica: holder.clone(), keeps: true },
+            nudge: Arc::new(ReconcilerSignals::default()),
+            scribe: HistoryRecorder { replica: holder.clone(), keeps: true },
             meter: Arc::new(taskbridge::tasks::meter::Unmetered),
             audit: Arc::new(taskbridge::tasks::audit::InTheLog),
         };
@@ -126,7 +126,7 @@ impl Node {
     }
 
     async fn call(&self, machine: &str, label: &str) -> TaskId {
-        let terms = Terms {
+        let terms = TaskPolicy {
             ttl: DAY,
             keep_result: DAY,
             max_runtime: DAY,

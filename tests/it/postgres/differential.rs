@@ -9,10 +9,10 @@ use taskbridge::clock::Clock as _;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
 use taskbridge::store::suite::{Bench, ManualClock};
 use taskbridge::tasks::history::{CallTo, EngineCall, Fact, Transition};
-use taskbridge::tasks::notices::{News, Notice, What};
+use taskbridge::tasks::notices::{Notice, NoticeCause, NoticeContent};
 use taskbridge::tasks::store::{
-    Attach, Change, ClaimRequest, Forget, Group, Holder, Inserted, Lease, NewTask, Once, Reach, Served,
-    Setting, SlotLimit, Store, StoreError, Updated,
+    AccessScope, Attach, Change, ClaimRequest, Forget, Group, Holder, IdempotencyKey, InsertResult, Lease,
+    NewTask, ServedBackend, SessionChange, SlotLimit, Store, StoreError, UpdateResult,
 };
 use taskbridge::tasks::task::{Job, Origin, Outcome, Owner, Task, TaskId, TaskState, Undelivered};
 use taskbridge_sdk::{GroupKey, JobHandle, Level, Output, Timestamp};
@@ -44,24 +44,24 @@ struct World {
 }
 
 /// Returns the result of an insert in a form that can be compared.
-fn inserted(inserted: Inserted) -> (&'static str, Option<Task>) {
+fn inserted(inserted: InsertResult) -> (&'static str, Option<Task>) {
     match inserted {
-        Inserted::Created(task) => ("created", Some(task)),
-        Inserted::Existing { task, same: true } => ("existing", Some(task)),
-        Inserted::Existing { task, same: false } => ("other", Some(task)),
-        Inserted::Abandoned(task) => ("abandoned", Some(task)),
-        Inserted::NoSlot { .. } => ("no slot", None),
-        Inserted::TooMany => ("too many", None),
-        Inserted::TooLarge { .. } => ("too large", None),
+        InsertResult::Created(task) => ("created", Some(task)),
+        InsertResult::Existing { task, same: true } => ("existing", Some(task)),
+        InsertResult::Existing { task, same: false } => ("other", Some(task)),
+        InsertResult::Abandoned(task) => ("abandoned", Some(task)),
+        InsertResult::NoSlot { .. } => ("no slot", None),
+        InsertResult::TooMany => ("too many", None),
+        InsertResult::TooLarge { .. } => ("too large", None),
     }
 }
 
-fn updated(updated: &Updated) -> (&'static str, u64) {
+fn updated(updated: &UpdateResult) -> (&'static str, u64) {
     match updated {
-        Updated::Written(version) => ("written", *version),
-        Updated::Conflict => ("conflict", 0),
-        Updated::NoSlot(_) => ("no slot", 0),
-        Updated::Stale => ("stale", 0),
+        UpdateResult::Written(version) => ("written", *version),
+        UpdateResult::Conflict => ("conflict", 0),
+        UpdateResult::NoSlot(_) => ("no slot", 0),
+        UpdateResult::Stale => ("stale", 0),
     }
 }
 
@@ -79,9 +79,9 @@ impl World {
     }
 
     /// Returns a connected backend whose identity may be unknown.
-    fn served(&mut self) -> Served {
+    fn served(&mut self) -> ServedBackend {
         let identity = self.chance(50).then(|| self.name());
-        Served { backend: self.name(), identity }
+        ServedBackend { backend: self.name(), identity }
     }
 
     fn holder(&mut self) -> Holder {
@@ -139,8 +139,8 @@ impl World {
     fn owed(&mut self, task: &Task) -> Vec<Notice> {
         let mut notices = Vec::new();
         while self.chance(30) {
-            let what = What::Asks(self.name());
-            let news = News { task: task.id.clone(), tool: self.name(), at: self.clock.now(), what };
+            let what = NoticeCause::Asks(self.name());
+            let news = NoticeContent { task: task.id.clone(), tool: self.name(), at: self.clock.now(), what };
             // Some notices occur twice. Those that are due at the same time are ordered by id.
             let id = format!("{} {}", task.id.as_str(), self.random.below(3));
             notices.push(Notice { id, receiver: RECEIVERS[self.random.below(2) as usize].to_owned(), news });
@@ -161,12 +161,12 @@ impl World {
         assert_eq!(sorted, other);
         for owed in one {
             if self.chance(50) {
-                ok(a.strike(&owed.notice).await);
-                ok(b.strike(&owed.notice).await);
+                ok(a.ack_notice(&owed.notice).await);
+                ok(b.ack_notice(&owed.notice).await);
             } else {
                 let (holder, pause) = (self.holder(), self.random.millis(100_000));
-                ok(a.put_off(&owed.notice, &holder, pause).await);
-                ok(b.put_off(&owed.notice, &holder, pause).await);
+                ok(a.retry_notice_later(&owed.notice, &holder, pause).await);
+                ok(b.retry_notice_later(&owed.notice, &holder, pause).await);
             }
         }
         if self.chance(10) {
@@ -207,7 +207,7 @@ impl World {
             0..30 => {
                 let task = self.new_task();
                 let limits = self.limits(&task.slots);
-                let once = self.chance(40).then(|| Once {
+                let once = self.chance(40).then(|| IdempotencyKey {
                     scope: task.owner.as_str().to_owned(),
                     key: self.name(),
                     digest: self.name(),
@@ -264,7 +264,7 @@ impl World {
                 let (one, other) = (ok(a.update(change()).await), ok(b.update(change()).await));
                 assert_eq!(updated(&one), updated(&other));
                 match one {
-                    Updated::Written(version) => self.known[index] = Task { version, ..task },
+                    UpdateResult::Written(version) => self.known[index] = Task { version, ..task },
                     // The known row is read again, so that the next change starts from the current version.
                     _ if self.chance(80) => self.refresh(index).await,
                     _ => {}
@@ -282,16 +282,18 @@ impl World {
                 let holder = self.holder();
                 let served = [self.served(), self.served()];
                 let served = if served[0].backend == served[1].backend { &served[..1] } else { &served };
-                let (mut one, mut other) =
-                    (ok(a.hold(&holder, LEASE, served).await), ok(b.hold(&holder, LEASE, served).await));
+                let (mut one, mut other) = (
+                    ok(a.acquire_groups(&holder, LEASE, served).await),
+                    ok(b.acquire_groups(&holder, LEASE, served).await),
+                );
                 one.sort();
                 other.sort();
                 assert_eq!(one, other);
             }
             82..84 => {
                 let holder = self.holder();
-                ok(a.let_go(&holder).await);
-                ok(b.let_go(&holder).await);
+                ok(a.release_all(&holder).await);
+                ok(b.release_all(&holder).await);
             }
             84..88 => {
                 let (tool, took) = (self.name(), self.random.millis(1_000_000));
@@ -305,9 +307,9 @@ impl World {
                     ok(b.end(&nonce, until).await);
                 } else {
                     let setting = match self.random.below(3) {
-                        0 => Setting::Level(Level::Warning),
-                        1 => Setting::Follow(self.name(), 100),
-                        _ => Setting::Unfollow(self.name()),
+                        0 => SessionChange::Level(Level::Warning),
+                        1 => SessionChange::Follow(self.name(), 100),
+                        _ => SessionChange::Unfollow(self.name()),
                     };
                     let one = ok(a.set(&nonce, setting.clone(), until).await);
                     assert_eq!(one, ok(b.set(&nonce, setting, until).await));
@@ -346,8 +348,11 @@ impl World {
         let served: Vec<_> = NAMES
             .iter()
             .zip(NAMES.iter().cycle().skip(1))
-            .map(|(name, other)| Served { identity: Some((*other).to_owned()), ..Served::named(*name) })
-            .chain(NAMES.iter().map(|name| Served::named(*name)))
+            .map(|(name, other)| ServedBackend {
+                identity: Some((*other).to_owned()),
+                ..ServedBackend::named(*name)
+            })
+            .chain(NAMES.iter().map(|name| ServedBackend::named(*name)))
             .collect();
         assert_eq!(ok(a.next_due(&served).await), ok(b.next_due(&served).await));
         for served in &served {
@@ -358,9 +363,9 @@ impl World {
         for task in &self.known {
             let id = &task.id;
             assert_eq!(ok(a.get(id, None).await), ok(b.get(id, None).await));
-            let (own, tools) = (Reach::from(&task.owner), std::slice::from_ref(&task.tool));
+            let (own, tools) = (AccessScope::from(&task.owner), std::slice::from_ref(&task.tool));
             let stranger = Owner::new("stranger");
-            for reach in [own, Reach::from(&stranger), Reach { owner: &stranger, tools }] {
+            for reach in [own, AccessScope::from(&stranger), AccessScope { owner: &stranger, tools }] {
                 assert_eq!(ok(a.get(id, Some(reach)).await), ok(b.get(id, Some(reach)).await));
             }
             assert_eq!(ok(a.output(id).await), ok(b.output(id).await));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use taskbridge::clock::Clock as _;
-use taskbridge::store::postgres::{Place, PostgresStore, StoreClock};
+use taskbridge::store::postgres::{ConnectionConfig, PostgresStore, StoreClock};
 use taskbridge::store::suite::Bench;
-use taskbridge::tasks::store::{Change, Inserted, NewTask, Once, SlotLimit, Updated};
+use taskbridge::tasks::store::{Change, IdempotencyKey, InsertResult, NewTask, SlotLimit, UpdateResult};
 use taskbridge::tasks::task::{Job, Task};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -102,20 +102,20 @@ async fn write_all(bench: &Bench, cut: &Cut, after: i64) {
         cut.after.store(after, Ordering::SeqCst);
         let updated = bench.store.update(change).await;
         cut.after.store(-1, Ordering::SeqCst);
-        assert!(matches!(updated, Ok(Updated::Written(2))), "after {after}: {updated:?}");
+        assert!(matches!(updated, Ok(UpdateResult::Written(2))), "after {after}: {updated:?}");
         assert_eq!(bench.read(&task.id).await, Some(Task { version: 2, ..task.clone() }), "after {after}");
     };
     let insert = async |new: NewTask| {
         cut.after.store(after, Ordering::SeqCst);
         let inserted = bench.store.insert(new).await;
         cut.after.store(-1, Ordering::SeqCst);
-        let Ok(Inserted::Created(task)) = inserted else { panic!("after {after}: {inserted:?}") };
+        let Ok(InsertResult::Created(task)) = inserted else { panic!("after {after}: {inserted:?}") };
         assert_eq!(bench.read(&task.id).await.as_ref(), Some(&task));
         task
     };
     let plain = insert(new(bench.task())).await;
     change(&Task { message: Some("changed".to_owned()), ..plain }, &[]).await;
-    let once = Some(Once { scope: "x".to_owned(), key: slot.clone(), digest: "d".to_owned() });
+    let once = Some(IdempotencyKey { scope: "x".to_owned(), key: slot.clone(), digest: "d".to_owned() });
     let holding = starting(Task { slots: vec![slot.clone()], ..bench.task() });
     let held = insert(NewTask { once, limits: limits.to_vec(), ..new(holding) }).await;
     // Its slot becomes free, and the next task takes it in an update.
@@ -134,7 +134,7 @@ async fn write_with_lost_reply_applies_once() {
     let mut proxy = JoinSet::new();
     proxy.spawn(serve(listener, Arc::clone(&cut)));
     let url = shared().url().replace(&shared().address(), &address);
-    let place = Place::at(&url).unwrap().in_schema(&schema).unwrap().with_connections(2);
+    let place = ConnectionConfig::at(&url).unwrap().in_schema(&schema).unwrap().with_connections(2);
     let store = PostgresStore::open(place, StoreClock::Given(clock.clone())).await.unwrap();
     let bench = Bench::new(Arc::new(store), clock);
     // The first round has no cut, so that the statements are prepared.

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use taskbridge::clock::Clock as _;
-use taskbridge::store::postgres::{self as store, Place, PostgresStore, StoreClock};
+use taskbridge::store::postgres::{self as store, ConnectionConfig, PostgresStore, StoreClock};
 use taskbridge::store::suite::Bench;
-use taskbridge::tasks::audit::Lines as _;
+use taskbridge::tasks::audit::AuditLineStore as _;
 use taskbridge::tasks::store::{
-    Change, Inserted, Keys as _, NewTask, Once, Result, SlotLimit, StoreError, TaskStore as _, Time as _,
-    Updated,
+    Change, IdempotencyKey, InsertResult, Keys as _, NewTask, Result, SlotLimit, StoreError, TaskStore as _,
+    Time as _, UpdateResult,
 };
 use taskbridge::tasks::task::{Job, Task};
 use taskbridge_sdk::Timestamp;
@@ -47,7 +47,7 @@ fn starting(task: Task) -> Task {
     Task { job: Job::Starting { spec, attempts: 1, sought: None, not_before }, ..task }
 }
 
-async fn refusal(place: Place) -> StoreError {
+async fn refusal(place: ConnectionConfig) -> StoreError {
     match PostgresStore::open(place, StoreClock::Database).await {
         Ok(_) => panic!("the store was opened"),
         Err(error) => error,
@@ -78,7 +78,7 @@ async fn abandoned_insert_precedes_next_write() {
         }
         let next = Task { version: 1, message: Some("next".to_owned()), ..task.clone() };
         let updated = store.update(change(&next, bench.clock.now(), &[])).await;
-        assert!(matches!(updated, Ok(Updated::Written(2))), "{updated:?}");
+        assert!(matches!(updated, Ok(UpdateResult::Written(2))), "{updated:?}");
         assert_eq!(bench.read(&task.id).await, Some(Task { version: 2, ..next }));
     }
 }
@@ -116,19 +116,23 @@ async fn broken_connections_apply_writes_once() {
             let with_slot = (number + round).is_multiple_of(2);
             let task =
                 Task { slots: with_slot.then(|| "s".to_owned()).into_iter().collect(), ..bench.task() };
-            let once = Some(Once { scope: "x".to_owned(), key: task.id.to_string(), digest: "d".to_owned() });
+            let once = Some(IdempotencyKey {
+                scope: "x".to_owned(),
+                key: task.id.to_string(),
+                digest: "d".to_owned(),
+            });
             let inserted = store.insert(NewTask { once, ..new(task.clone()) }).await?;
-            assert!(matches!(inserted, Inserted::Created(_)), "{inserted:?}");
+            assert!(matches!(inserted, InsertResult::Created(_)), "{inserted:?}");
             let mut row = Task { version: 1, ..starting(task) };
             for version in 2..5 {
                 row.message = Some(format!("{number} {round} {version}"));
                 match store.update(change(&row, bench.clock.now(), &limits)).await? {
-                    Updated::Written(now) => {
+                    UpdateResult::Written(now) => {
                         assert_eq!(now, version, "nobody else writes this row");
                         slots += usize::from(version == 2 && with_slot);
                         row.version = now;
                     }
-                    Updated::NoSlot(_) if with_slot => break,
+                    UpdateResult::NoSlot(_) if with_slot => break,
                     other => panic!("{other:?}"),
                 }
             }
@@ -170,7 +174,7 @@ async fn request_burst_leaves_loop_connections() {
     let lock = other.transaction().await.unwrap();
     lock.batch_execute("LOCK TABLE once").await.unwrap();
     let mut crowd = Box::pin(join_all((0..40).map(|n: u32| {
-        let once = Some(Once { scope: "x".to_owned(), key: n.to_string(), digest: "d".to_owned() });
+        let once = Some(IdempotencyKey { scope: "x".to_owned(), key: n.to_string(), digest: "d".to_owned() });
         bench.store.insert(NewTask { once, ..new(bench.task()) })
     })));
     let loops = async {
@@ -191,7 +195,7 @@ async fn request_burst_leaves_loop_connections() {
     assert_eq!(claimed[0].id, due.id);
     lock.commit().await.unwrap();
     for inserted in crowd.await {
-        assert!(matches!(inserted, Ok(Inserted::Created(_))), "{inserted:?}");
+        assert!(matches!(inserted, Ok(InsertResult::Created(_))), "{inserted:?}");
     }
 }
 
@@ -307,7 +311,7 @@ async fn foreign_schema_is_left_alone() {
 
 #[tokio::test]
 async fn unusable_database_error_names_cause() {
-    let at = |url: &str| Place::at(url).unwrap();
+    let at = |url: &str| ConnectionConfig::at(url).unwrap();
     let address = shared().address();
     let error = refusal(at(&format!("postgres://tester:s3cret-and-wrong@{address}/postgres"))).await;
     says(&error, &["password authentication failed", "mend the user or the password"]);

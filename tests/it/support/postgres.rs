@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use taskbridge::store::postgres::Place;
+use taskbridge::store::postgres::ConnectionConfig;
 
 /// The role that owns everything, and its password.
 const USER: &str = "tester";
@@ -243,8 +243,8 @@ impl Postgres {
     }
 
     /// Returns a schema of its database.
-    pub(crate) fn place(&self, schema: &str) -> Place {
-        Place::at(&self.url()).unwrap().in_schema(schema).unwrap()
+    pub(crate) fn place(&self, schema: &str) -> ConnectionConfig {
+        ConnectionConfig::at(&self.url()).unwrap().in_schema(schema).unwrap()
     }
 
     /// Opens a connection in this schema.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 use tokio::net::unix::pipe;
 
 /// Timeout for expected output.
@@ -49,6 +49,10 @@ impl Pty {
         let name = ptsname(&master, Vec::new()).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let terminal: OwnedFd = open(name.as_c_str(), flags, Mode::empty()).unwrap();
+        // Otherwise Ctrl-C discards output that this end has not read yet.
+        let mut modes = tcgetattr(&terminal).unwrap();
+        modes.local_modes.insert(LocalModes::NOFLSH);
+        tcsetattr(&terminal, OptionalActions::Now, &modes).unwrap();
 
         let mut at_terminal = Command::new("setsid");
         at_terminal.arg("--ctty").arg(command.get_program()).args(command.get_args());

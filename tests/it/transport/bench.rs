@@ -11,25 +11,25 @@ use futures_util::StreamExt as _;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
-use taskbridge::audit::{Auditor, Means};
+use taskbridge::audit::{AuditDependencies, Auditor};
 use taskbridge::auth::Authenticator;
 use taskbridge::catalog::Catalog;
 use taskbridge::clock::{Clock, System};
 use taskbridge::current::Current;
-use taskbridge::mcp::http::{self, ConnectionLimits, Entrance, Proxies, Rules};
+use taskbridge::mcp::http::{self, AccessControl, AccessRules, ConnectionLimits, Proxies};
 use taskbridge::mcp::offers::Offers;
-use taskbridge::mcp::origin::Doors;
-use taskbridge::mcp::speakers::Speakers;
+use taskbridge::mcp::origin::OriginPolicy;
+use taskbridge::mcp::stream_election::StreamElection;
 use taskbridge::mcp::{Bridge, CompanionTools, Settings};
 use taskbridge::seal::Seal;
 use taskbridge::store::sqlite::{Mode, SqliteStore};
-use taskbridge::tasks::history::Scribe;
-use taskbridge::tasks::ledger::{Ledger, Nudge};
-use taskbridge::tasks::pace::Pace;
+use taskbridge::tasks::history::HistoryRecorder;
+use taskbridge::tasks::pace::PollIntervals;
 use taskbridge::tasks::reconciler::Engines;
 use taskbridge::tasks::service::{Outbox, Service};
 use taskbridge::tasks::store::{Holder, Store};
-use taskbridge::tasks::watch::Watch;
+use taskbridge::tasks::task_writer::{ReconcilerSignals, TaskWriter};
+use taskbridge::tasks::watch::ChangeNotifier;
 use taskbridge::{adapters, config};
 use taskbridge_sdk::Timestamp;
 use tempfile::TempDir;
@@ -99,14 +99,14 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
     let seal = Seal::new(&[7; 32], System::entropy());
     let config = config::parse(Path::new("test.toml"), dir, CONFIG, &adapters::all(), Some(dir)).unwrap();
     let catalog = Arc::new(Current::new(Catalog::new(config.tools, config.limits, seal.clone())));
-    let ledger = Ledger {
+    let ledger = TaskWriter {
         store: Arc::clone(&store),
-        watch: Watch::default(),
+        watch: ChangeNotifier::default(),
         clock: Arc::clone(&clock),
         receivers: Arc::new(taskbridge::tasks::notices::Nobody),
         tools: catalog.clone(),
-        nudge: Arc::new(Nudge::default()),
-        scribe: Scribe { replica: Holder("test".to_owned()), keeps: true },
+        nudge: Arc::new(ReconcilerSignals::default()),
+        scribe: HistoryRecorder { replica: Holder("test".to_owned()), keeps: true },
         meter: Arc::new(taskbridge::tasks::meter::Unmetered),
         audit: Arc::new(taskbridge::tasks::audit::InTheLog),
     };
@@ -115,7 +115,7 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         afterwards: mpsc::unbounded_channel().0,
         engines: Engines::default(),
     };
-    let pace = Pace { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
+    let pace = PollIntervals { quickest: Duration::from_millis(50), slowest: Duration::from_secs(30) };
     let holder = Holder("test".to_owned());
     let settings = Settings {
         call_budget: Duration::from_secs(25),
@@ -132,7 +132,12 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         max_calls_per_minute: u32::MAX,
     };
     let replica = "test".to_owned();
-    let means = Means { seal: seal.clone(), clock: Arc::clone(&clock), entropy: System::entropy(), replica };
+    let means = AuditDependencies {
+        seal: seal.clone(),
+        clock: Arc::clone(&clock),
+        entropy: System::entropy(),
+        replica,
+    };
     let audit = Arc::new(Auditor::off(means));
     Bridge {
         service: Service::new(ledger, System::entropy(), holder, Duration::from_secs(30), pace, outbox),
@@ -142,9 +147,9 @@ pub(super) fn bridge(dir: &Path, clock: Arc<dyn Clock>) -> Bridge {
         store,
         clock,
         entropy: System::entropy(),
-        initializing: taskbridge::mcp::initializing::Initializing::default(),
-        speakers: Speakers::default(),
-        readings: taskbridge::mcp::Readings::default(),
+        initializing: taskbridge::mcp::uninitialized_sessions::UninitializedSessions::default(),
+        speakers: StreamElection::default(),
+        readings: taskbridge::mcp::ArtifactReadLimit::default(),
         metrics: Arc::default(),
         audit,
     }
@@ -174,8 +179,8 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let origins = ["https://app.example".to_owned()];
         let hosts = ["tasks.internal".to_owned()];
-        let doors = Doors::new(address.ip(), origins, hosts).unwrap();
-        let entrance = Arc::new(Entrance::new(Rules {
+        let doors = OriginPolicy::new(address.ip(), origins, hosts).unwrap();
+        let entrance = Arc::new(AccessControl::new(AccessRules {
             auth,
             doors,
             limits: ConnectionLimits::default(),

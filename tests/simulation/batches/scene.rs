@@ -11,8 +11,8 @@ use rusqlite::Connection;
 use serde_json::json;
 use taskbridge::store::sqlite::{Mode as StoreMode, SqliteStore};
 use taskbridge::tasks::machine::Cancel;
-use taskbridge::tasks::service::{Call, Cancelled};
-use taskbridge::tasks::store::{Facts as _, Once, TaskStore as _};
+use taskbridge::tasks::service::{Call, CancelResult};
+use taskbridge::tasks::store::{Facts as _, IdempotencyKey, TaskStore as _};
 use taskbridge::tasks::task::{Origin, Outcome, Owner, Task, TaskId};
 use taskbridge_sdk::Content;
 use taskbridge_sdk::sim::{Mode, SimEngine};
@@ -161,7 +161,11 @@ impl Scene {
         let call = Call {
             origin: Origin { session: Some(format!("call-{number}")), ..Origin::default() },
             slots: takes_slot.then(|| "group:one-at-a-time".to_owned()).into_iter().collect(),
-            once: key.map(|key| Once { scope: owner.as_str().to_owned(), digest: key.clone(), key }),
+            once: key.map(|key| IdempotencyKey {
+                scope: owner.as_str().to_owned(),
+                digest: key.clone(),
+                key,
+            }),
             owner,
             ..call_with(arguments)
         };
@@ -174,7 +178,7 @@ impl Scene {
         let mode = if self.rng.one_in(2) { Cancel::Settle } else { Cancel::Request };
         loop {
             match self.node.service.cancel(&promise.owner, &promise.id, mode).await {
-                Ok(Cancelled::Done(_)) => {
+                Ok(CancelResult::Done(_)) => {
                     let mut record = self.record.lock();
                     record
                         .iter_mut()

@@ -13,18 +13,20 @@ use crate::artifacts;
 use crate::events;
 use crate::files;
 use crate::job_dir::JobDir;
-use crate::log::{Kept, Stream, printed as printed_bytes};
-use crate::order::Order;
+use crate::job_request::LaunchRequest;
+use crate::log::{RetainedLog, Stream, printed as printed_bytes};
 
 /// Length of the end of standard error that a failed job's output shows, in bytes.
 const ERRORS_SHOWN: usize = 4096;
 
 /// Returns the final observation of a job.
-pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Observation {
-    let said = events::read(&dir.told("events"));
-    let (structured, content) =
-        (declared::structured(&dir.told("output")), declared::content(&dir.told("content")));
-    let found = artifacts::list(&dir.told("artifacts"));
+pub(super) fn observation(dir: &JobDir, order: &LaunchRequest, ending: &Ending) -> Observation {
+    let said = events::read(&dir.provided_path("events"));
+    let (structured, content) = (
+        declared::structured(&dir.provided_path("output")),
+        declared::content(&dir.provided_path("content")),
+    );
+    let found = artifacts::list(&dir.provided_path("artifacts"));
     let wrong = structured.as_ref().err().or(content.as_ref().err()).cloned();
     let (structured, files_bytes) = (structured.ok().flatten(), files::disk_use(dir.path()));
     let mut output = Output { structured, artifacts: found.listed, files_bytes, ..Output::default() };
@@ -72,20 +74,20 @@ pub(super) fn observation(dir: &JobDir, order: &Order, ending: &Ending) -> Obser
     Observation { progress: said.progress, message, notes: said.notes, log_bytes, ..Observation::new(state) }
 }
 
-fn succeeded(status: ExitStatus, order: &Order) -> bool {
+fn succeeded(status: ExitStatus, order: &LaunchRequest) -> bool {
     status.code().is_some_and(|code| order.success_exit_codes.iter().any(|good| i32::from(*good) == code))
 }
 
 /// Returns what the job printed, as the output of a job that declared no content. Bytes that are not text are
 /// described, not shown.
-fn printed(dir: &JobDir, order: &Order) -> Option<String> {
+fn printed(dir: &JobDir, order: &LaunchRequest) -> Option<String> {
     let kept = kept(dir, order, Stream::Out);
     let text = if kept.is_text() { kept.into_text() } else { kept.in_words("standard output") };
     (!text.is_empty()).then_some(text)
 }
 
-fn kept(dir: &JobDir, order: &Order, stream: Stream) -> Kept {
-    Kept::read(&dir.log(), stream, order.max_output_bytes).unwrap_or_default()
+fn kept(dir: &JobDir, order: &LaunchRequest, stream: Stream) -> RetainedLog {
+    RetainedLog::read(&dir.log(), stream, order.max_output_bytes).unwrap_or_default()
 }
 
 /// Returns the last lines. Omits an incomplete first line if other lines remain.

@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::handle::Machine;
 use crate::job_dir::{Claim, JobDir};
-use crate::order::Order;
+use crate::job_request::LaunchRequest;
 use crate::wakeups;
 
 /// Reply to the server after the job was claimed, by this supervisor or by another.
@@ -35,7 +35,7 @@ pub(crate) fn main(arguments: &[OsString]) -> ExitCode {
         Ok(Some((order, _alive))) => {
             reply(TAKEN);
             let end = end::observation(&dir, &order, &watch::run(&dir, &order));
-            tell(&dir, &end);
+            store_end(&dir, &end);
             ExitCode::SUCCESS
         }
         Ok(None) => {
@@ -60,14 +60,14 @@ fn outlive_file_limits() -> io::Result<()> {
 
 /// Claims the job. Returns `None` if it is already claimed. The job counts as supervised while the returned
 /// file is open.
-fn take(dir: &JobDir) -> io::Result<Option<(Order, File)>> {
+fn take(dir: &JobDir) -> io::Result<Option<(LaunchRequest, File)>> {
     // A new session, so that no terminal signal reaches this process. This fails only for a process that
     // already leads a group, which the process that started it has separated.
     let _ = rustix::process::setsid();
     let mut order = Vec::new();
     io::stdin().read_to_end(&mut order)?;
     // An order that was cut short by a crash of the server is not valid JSON, so nothing is claimed.
-    let order: Order = serde_json::from_slice(&order)?;
+    let order: LaunchRequest = serde_json::from_slice(&order)?;
     dir.create()?;
     let machine = Machine::here().map_err(io::Error::other)?;
     let claim = Claim { supervisor: std::process::id(), machine };
@@ -82,7 +82,7 @@ fn reply(line: &str) {
 
 /// Stores the final observation. Only this process knows it, so it retries while the disk is full, until the
 /// folder is removed. A result larger than the limit on file sizes is lost.
-fn tell(dir: &JobDir, end: &Observation) {
+fn store_end(dir: &JobDir, end: &Observation) {
     let mut end = Cow::Borrowed(end);
     while let Err(error) = dir.write_end(&end)
         && dir.path().exists()

@@ -11,8 +11,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::prepare;
 use crate::job_dir::JobDir;
+use crate::job_request::LaunchRequest;
 use crate::log::{Stream, Writer};
-use crate::order::Order;
 
 /// A command that was started.
 pub(super) struct Payload {
@@ -32,7 +32,7 @@ pub(super) struct Payload {
 
 impl Payload {
     /// Starts the command. The error is a message with the reason.
-    pub(super) fn start(dir: &JobDir, order: &Order) -> Result<Self, String> {
+    pub(super) fn start(dir: &JobDir, order: &LaunchRequest) -> Result<Self, String> {
         let wake = prepare::fifo(dir).map_err(|e| format!("the job's folder cannot be used: {e}"))?;
         let mut child = prepare::command(order)?.spawn().map_err(|e| prepare::not_run(order, &e))?;
         let group = Pid::from_child(&child);

@@ -12,10 +12,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, memfd_create, mkfifoat};
 
 use crate::job_dir::{JobDir, make_private};
-use crate::order::{Order, StagedContent, StagedFile};
+use crate::job_request::{LaunchRequest, StagedContent, StagedFile};
 
 /// Returns the command of an order, ready to start in its own process group.
-pub(super) fn command(order: &Order) -> Result<Command, String> {
+pub(super) fn command(order: &LaunchRequest) -> Result<Command, String> {
     order.files.iter().try_for_each(stage)?;
     let stdin = stdin(order).map_err(|e| format!("the command's input cannot be prepared: {e}"))?;
     if !order.working_dir.is_dir() {
@@ -32,7 +32,7 @@ pub(super) fn command(order: &Order) -> Result<Command, String> {
 }
 
 /// Returns the reason why the command could not be started.
-pub(super) fn not_run(order: &Order, error: &io::Error) -> String {
+pub(super) fn not_run(order: &LaunchRequest, error: &io::Error) -> String {
     let program = order.command.first().map_or("", String::as_str);
     match (error.kind(), order.env.get("PATH")) {
         (io::ErrorKind::NotFound, Some(path)) if !program.contains('/') => {
@@ -73,7 +73,7 @@ fn stage(file: &StagedFile) -> Result<(), String> {
 }
 
 /// Returns the command's standard input. It exists only in memory, because it may be a secret.
-fn stdin(order: &Order) -> io::Result<Stdio> {
+fn stdin(order: &LaunchRequest) -> io::Result<Stdio> {
     let Some(text) = &order.stdin else { return Ok(Stdio::null()) };
     let mut file = File::from(memfd_create("stdin", MemfdFlags::CLOEXEC)?);
     file.write_all(text.as_bytes())?;

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::payload::Payload;
 use crate::job_dir::JobDir;
-use crate::order::Order;
+use crate::job_request::LaunchRequest;
 
 /// How a command ended.
 pub(super) enum Ending {
@@ -23,7 +23,7 @@ pub(super) enum Ending {
 }
 
 /// Runs the command until it ends.
-pub(super) fn run(dir: &JobDir, order: &Order) -> Ending {
+pub(super) fn run(dir: &JobDir, order: &LaunchRequest) -> Ending {
     let mut payload = match Payload::start(dir, order) {
         Ok(payload) => payload,
         Err(why) => return Ending::NotRun(why),

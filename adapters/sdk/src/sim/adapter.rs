@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::backend::Own;
+use super::backend::BackendSettings;
 use super::{FaultRates, SimClient, SimEngine, Target, helper};
 use crate::{Adapter, Backend, Connect, Error, ErrorKind, Helper, Problem, Result, Secret};
 
@@ -109,7 +109,7 @@ impl Adapter for Sim {
         match config.address {
             None => {
                 let engine = SimEngine::from_config(&config);
-                Ok(Arc::new(engine.backend_for(Own::of(&config))))
+                Ok(Arc::new(engine.backend_for(BackendSettings::of(&config))))
             }
             Some(address) => connect_to_process(address, &config).await,
         }
@@ -139,6 +139,6 @@ async fn connect_to_process(address: SocketAddr, config: &Config) -> Result<Arc<
         }
         // An unreachable engine is not an error of the config. Every job will report it.
         Err(error) if error.kind() != ErrorKind::Unavailable => Err(error),
-        _ => Ok(Arc::new(client.backend_for(Own::of(config)))),
+        _ => Ok(Arc::new(client.backend_for(BackendSettings::of(config)))),
     }
 }

@@ -19,12 +19,12 @@ use crate::{
 /// Backend for a [`SimEngine`], in this process or behind a [`SimClient`].
 pub struct SimBackend {
     link: Link,
-    own: Own,
+    own: BackendSettings,
 }
 
 /// Settings of the backend itself, independent of where its engine runs.
 #[derive(Default)]
-pub(super) struct Own {
+pub(super) struct BackendSettings {
     wanted: Discover,
     hook: Option<Hook>,
     identity: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Own {
     start_lag: Duration,
 }
 
-impl Own {
+impl BackendSettings {
     pub(super) fn of(config: &Config) -> Self {
         let wanted = config.discover.clone().unwrap_or_default();
         // Jobs of an engine in this process end with it, so such an engine has no identity.
@@ -59,12 +59,12 @@ struct Here {
 }
 
 impl SimBackend {
-    pub(super) fn of_engine(engine: SimEngine, own: Own) -> Self {
+    pub(super) fn of_engine(engine: SimEngine, own: BackendSettings) -> Self {
         let hints_seen = AtomicU64::new(engine.hinted());
         Self { link: Link::Here(Here { engine, hints_seen }), own }
     }
 
-    pub(super) fn of_client(client: SimClient, own: Own) -> Self {
+    pub(super) fn of_client(client: SimClient, own: BackendSettings) -> Self {
         Self { link: Link::There(client), own }
     }
 

@@ -10,9 +10,9 @@ use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use super::backend::Own;
+use super::backend::BackendSettings;
 use super::request::{Reply, Request};
-use super::wire::{self, Control, Counts, Message, Told};
+use super::wire::{self, Control, Counts, EngineMessage, Message};
 use super::{Config, Fault, Operation, SimBackend};
 use crate::{DiscoveredTool, Error, JobKey, Result};
 
@@ -30,7 +30,7 @@ struct Shared {
 }
 
 /// Failure of an exchange that got no reply.
-enum Broken {
+enum ExchangeError {
     /// The client sent nothing.
     Before(io::Error),
     /// The request may have arrived.
@@ -46,16 +46,16 @@ impl SimClient {
 
     /// Creates a backend for this engine.
     pub fn backend(&self) -> Arc<SimBackend> {
-        Arc::new(self.backend_for(Own::default()))
+        Arc::new(self.backend_for(BackendSettings::default()))
     }
 
     /// Creates a backend for this engine, with the backend settings of a config.
     pub fn backend_as(&self, config: &Config) -> Arc<SimBackend> {
-        Arc::new(self.backend_for(Own::of(config)))
+        Arc::new(self.backend_for(BackendSettings::of(config)))
     }
 
     /// Creates a backend for this engine, with these backend settings.
-    pub(super) fn backend_for(&self, own: Own) -> SimBackend {
+    pub(super) fn backend_for(&self, own: BackendSettings) -> SimBackend {
         SimBackend::of_client(self.clone(), own)
     }
 
@@ -93,9 +93,9 @@ impl SimClient {
 
     async fn control(&self, control: Control) -> Result<Counts> {
         match self.exchange(&Message::Control(control)).await {
-            Ok(Told::Counts(counts)) => Ok(counts),
+            Ok(EngineMessage::Counts(counts)) => Ok(counts),
             Ok(_) => Err(Error::unavailable("the simulated engine gave a reply that does not belong here")),
-            Err(Broken::Before(e) | Broken::After(e)) => Err(self.unreachable(e)),
+            Err(ExchangeError::Before(e) | ExchangeError::After(e)) => Err(self.unreachable(e)),
         }
     }
 
@@ -103,8 +103,8 @@ impl SimClient {
     pub(super) async fn call(&self, request: Request) -> Option<Result<Reply>> {
         match self.exchange(&Message::Request(request)).await {
             Ok(told) => told.into_reply(),
-            Err(Broken::Before(e)) => Some(Err(self.unreachable(e))),
-            Err(Broken::After(_)) => None,
+            Err(ExchangeError::Before(e)) => Some(Err(self.unreachable(e))),
+            Err(ExchangeError::After(_)) => None,
         }
     }
 
@@ -115,12 +115,12 @@ impl SimClient {
 
     /// Sends one line and reads one. If the caller drops the future during an exchange, the connection
     /// closes.
-    async fn exchange(&self, message: &Message) -> Result<Told, Broken> {
-        let _room = self.0.room.acquire().await.map_err(|e| Broken::Before(io::Error::other(e)))?;
-        let mut stream = self.connection().await.map_err(Broken::Before)?;
-        wire::send(&mut stream, message).await.map_err(Broken::After)?;
-        let told = wire::receive(&mut stream).await.map_err(Broken::After)?;
-        let told = told.ok_or_else(|| Broken::After(io::ErrorKind::UnexpectedEof.into()))?;
+    async fn exchange(&self, message: &Message) -> Result<EngineMessage, ExchangeError> {
+        let _room = self.0.room.acquire().await.map_err(|e| ExchangeError::Before(io::Error::other(e)))?;
+        let mut stream = self.connection().await.map_err(ExchangeError::Before)?;
+        wire::send(&mut stream, message).await.map_err(ExchangeError::After)?;
+        let told = wire::receive(&mut stream).await.map_err(ExchangeError::After)?;
+        let told = told.ok_or_else(|| ExchangeError::After(io::ErrorKind::UnexpectedEof.into()))?;
         self.0.idle.lock().push(stream);
         Ok(told)
     }

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::backend::Own;
-use super::fault::{Faults, Trouble};
+use super::backend::BackendSettings;
+use super::fault::{Faults, RequestEffects};
 use super::request::{Reply, Request};
 use super::state::State;
 use super::{Config, Fault, Mode, Operation, SimBackend};
@@ -55,11 +55,11 @@ impl SimEngine {
 
     /// Creates a backend for this engine, with the backend settings of a config.
     pub fn backend_as(&self, config: &Config) -> Arc<SimBackend> {
-        Arc::new(self.backend_for(Own::of(config)))
+        Arc::new(self.backend_for(BackendSettings::of(config)))
     }
 
     /// Creates a backend for this engine, with these backend settings.
-    pub(super) fn backend_for(&self, own: Own) -> SimBackend {
+    pub(super) fn backend_for(&self, own: BackendSettings) -> SimBackend {
         SimBackend::of_engine(self.clone(), own)
     }
 
@@ -146,7 +146,7 @@ impl SimEngine {
 
     /// Runs one request with its faults. Returns `None` if the reply is lost.
     pub(super) async fn call(&self, request: Request) -> Option<Result<Reply>> {
-        let (reply, pause) = self.locked(|inner, now| inner.suffer(request, now));
+        let (reply, pause) = self.locked(|inner, now| inner.apply_faults(request, now));
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
@@ -206,8 +206,8 @@ impl SimEngine {
 
 impl Inner {
     /// Returns the reply to a request after faults were applied, and the delay of the reply.
-    fn suffer(&mut self, request: Request, now: Instant) -> (Option<Result<Reply>>, Duration) {
-        let Trouble { fault, pause } = self.faults.next(request.operation());
+    fn apply_faults(&mut self, request: Request, now: Instant) -> (Option<Result<Reply>>, Duration) {
+        let RequestEffects { fault, pause } = self.faults.next(request.operation());
         let reply = match fault {
             None => Some(self.state.perform(now, request)),
             Some(Fault::Slow(more)) => {

@@ -110,7 +110,7 @@ impl TryFrom<f64> for Probability {
 
 /// Effects on one request.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Trouble {
+pub(super) struct RequestEffects {
     pub(super) fault: Option<Fault>,
     pub(super) pause: Duration,
 }
@@ -142,18 +142,18 @@ impl Faults {
 
     /// Returns the effects on the next request of this kind. During an outage, scripted faults are not used
     /// up. Otherwise they take precedence over random ones.
-    pub(super) fn next(&mut self, operation: Operation) -> Trouble {
+    pub(super) fn next(&mut self, operation: Operation) -> RequestEffects {
         if self.outage {
-            return Trouble { fault: Some(Fault::Outage), pause: Duration::ZERO };
+            return RequestEffects { fault: Some(Fault::Outage), pause: Duration::ZERO };
         }
         match self.script[operation as usize].pop_front() {
-            Some(fault) => Trouble { fault: Some(fault), pause: Duration::ZERO },
-            None if self.rates == FaultRates::default() => Trouble::default(),
+            Some(fault) => RequestEffects { fault: Some(fault), pause: Duration::ZERO },
+            None if self.rates == FaultRates::default() => RequestEffects::default(),
             None => self.by_chance(),
         }
     }
 
-    fn by_chance(&mut self) -> Trouble {
+    fn by_chance(&mut self) -> RequestEffects {
         let rates = self.rates;
         let kinds = [
             (rates.outage, Fault::Outage),
@@ -171,7 +171,7 @@ impl Faults {
             }
         }
         let pause = Duration::from_millis(rates.slow_ms).mul_f64(self.random.fraction());
-        Trouble { fault, pause }
+        RequestEffects { fault, pause }
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) enum Control {
 /// Message of the engine.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Told {
+pub(super) enum EngineMessage {
     Reply(Reply),
     Error { kind: ErrorKind, message: String },
     Counts(Counts),
@@ -96,15 +96,18 @@ async fn converse(stream: TcpStream, engine: SimEngine) -> io::Result<()> {
             Ok(Some(message)) => message,
             Ok(None) => return Ok(()),
             Err(e) => {
-                let told = Told::Error { kind: ErrorKind::Rejected, message: format!("not a request: {e}") };
+                let told = EngineMessage::Error {
+                    kind: ErrorKind::Rejected,
+                    message: format!("not a request: {e}"),
+                };
                 return send(&mut stream, &told).await;
             }
         };
         let told = match message {
-            Message::Control(control) => obey(&engine, control),
+            Message::Control(control) => apply_control(&engine, control),
             Message::Request(request) => match engine.call(request).await {
-                Some(Ok(reply)) => Told::Reply(reply),
-                Some(Err(error)) => Told::Error { kind: error.kind(), message: error.to_string() },
+                Some(Ok(reply)) => EngineMessage::Reply(reply),
+                Some(Err(error)) => EngineMessage::Error { kind: error.kind(), message: error.to_string() },
                 None => return Ok(()),
             },
         };
@@ -112,7 +115,7 @@ async fn converse(stream: TcpStream, engine: SimEngine) -> io::Result<()> {
     }
 }
 
-fn obey(engine: &SimEngine, control: Control) -> Told {
+fn apply_control(engine: &SimEngine, control: Control) -> EngineMessage {
     let mut starts = 0;
     match control {
         Control::Counts { key } => starts = key.map_or(0, |key| engine.starts(&key)),
@@ -120,7 +123,7 @@ fn obey(engine: &SimEngine, control: Control) -> Told {
         Control::Outage { on } => engine.set_outage(on),
         Control::Offer { tools } => engine.offer(tools),
     }
-    Told::Counts(Counts {
+    EngineMessage::Counts(Counts {
         mode: engine.mode(),
         running: engine.running().len(),
         total_starts: engine.total_starts(),
@@ -128,13 +131,13 @@ fn obey(engine: &SimEngine, control: Control) -> Told {
     })
 }
 
-impl Told {
+impl EngineMessage {
     /// Converts the message into the reply of a backend request. Returns `None` for counters.
     pub(super) fn into_reply(self) -> Option<crate::Result<Reply>> {
         match self {
-            Told::Reply(reply) => Some(Ok(reply)),
-            Told::Error { kind, message } => Some(Err(Error::new(kind, message))),
-            Told::Counts(_) => None,
+            EngineMessage::Reply(reply) => Some(Ok(reply)),
+            EngineMessage::Error { kind, message } => Some(Err(Error::new(kind, message))),
+            EngineMessage::Counts(_) => None,
         }
     }
 }

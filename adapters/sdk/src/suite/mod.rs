@@ -16,8 +16,8 @@ mod checkup;
 mod discovery;
 mod fixture;
 mod hooks;
-mod look;
 pub mod looks;
+mod observe;
 mod questions;
 mod start;
 mod stop;
@@ -37,7 +37,7 @@ pub use fixture::{
     fresh_key, job,
 };
 pub use hooks::*;
-pub use look::*;
+pub use observe::*;
 pub use questions::*;
 pub use start::*;
 pub use stop::*;
@@ -249,7 +249,7 @@ mod tests {
             include_str!("checkup.rs"),
             include_str!("discovery.rs"),
             include_str!("hooks.rs"),
-            include_str!("look.rs"),
+            include_str!("observe.rs"),
             include_str!("questions.rs"),
             include_str!("start.rs"),
             include_str!("stop.rs"),

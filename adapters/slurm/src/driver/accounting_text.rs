@@ -1,7 +1,7 @@
 //! Parser for the output of sacct. Pure: it must not run anything.
 
 use super::queue_text::moment;
-use super::{By, Exit, JobId, Record, Tasks};
+use super::{CancelledBy, Exit, JobId, Record, Tasks};
 use crate::state::State;
 use crate::{amount, indices};
 
@@ -52,11 +52,11 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
 }
 
 /// Parses `CANCELLED by 1000`, or `CANCELLED` if the controller itself cancelled the job.
-fn cancelled_by(state: &str) -> By {
+fn cancelled_by(state: &str) -> CancelledBy {
     match state.strip_prefix("CANCELLED by ") {
-        Some(user) => user.trim().parse().map_or(By::Unsaid, By::User),
-        None if state == "CANCELLED" => By::Nobody,
-        None => By::Unsaid,
+        Some(user) => user.trim().parse().map_or(CancelledBy::Unsaid, CancelledBy::User),
+        None if state == "CANCELLED" => CancelledBy::Nobody,
+        None => CancelledBy::Unsaid,
     }
 }
 
@@ -100,7 +100,10 @@ mod tests {
         let records = records(text);
         assert_eq!(records.len(), 4);
         assert_eq!((records[0].state, records[0].start), (Some(State::Cancelled), None));
-        assert_eq!((records[0].cancelled_by, records[1].cancelled_by), (By::User(0), By::Unsaid));
+        assert_eq!(
+            (records[0].cancelled_by, records[1].cancelled_by),
+            (CancelledBy::User(0), CancelledBy::Unsaid)
+        );
         let timed_out = &records[1];
         assert_eq!((timed_out.state, timed_out.name.as_str()), (Some(State::Timeout), "tb-be|gin"));
         assert_eq!(timed_out.max_memory, Some(9304 << 10), "the most of its steps");

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use taskbridge_sdk::{Error, ErrorKind, Result, async_trait};
 
-use super::process::{Printed, Runner, Unknown};
+use super::process::{CommandFailure, CommandOutput, Runner};
 use super::site::{self, Partition, Rights};
 use super::{
-    Cluster, Driver, JobId, Record, Row, Signal, Submission, Waiting, accounting_text, nodes, queue_text,
+    Cluster, Driver, JobId, PendingJob, Record, Row, Signal, Submission, accounting_text, nodes, queue_text,
     refusal,
 };
 use crate::config::Config;
@@ -25,7 +25,7 @@ impl Commands {
         Ok(Self { runner: Runner::new(config, limit, user)?, cluster: config.cluster.clone() })
     }
 
-    async fn run(&self, name: &str, arguments: Vec<String>) -> Result<Printed> {
+    async fn run(&self, name: &str, arguments: Vec<String>) -> Result<CommandOutput> {
         Ok(self.runner.run(name, &self.with_cluster(arguments), "").await?)
     }
 
@@ -94,8 +94,8 @@ impl Driver for Commands {
         let arguments = self.with_cluster(submission(order));
         let printed = match self.runner.run("sbatch", &arguments, &order.script).await {
             Ok(printed) => printed,
-            Err(Unknown::NotRun(error)) => return Err(error),
-            Err(Unknown::Lost(error)) => return Err(uncertain(error)),
+            Err(CommandFailure::NotRun(error)) => return Err(error),
+            Err(CommandFailure::Lost(error)) => return Err(uncertain(error)),
         };
         if !printed.succeeded {
             let error = refusal::error("sbatch", &printed.err);
@@ -137,13 +137,13 @@ impl Driver for Commands {
         self.squeue(&[format!("--jobs={job}")]).await
     }
 
-    async fn waiting(&self) -> Result<Vec<Waiting>> {
+    async fn waiting(&self) -> Result<Vec<PendingJob>> {
         let mut arguments = words(&["--noheader", "--states=PENDING"]);
         arguments.push(format!("--Format={}", queue_text::waiting_format()));
         Ok(queue_text::waiting(&self.ask("squeue", arguments).await?))
     }
 
-    async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
+    async fn accounting_records(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -165,14 +165,14 @@ impl Driver for Commands {
         arguments.push(job.to_string());
         let printed = match self.runner.run("scancel", &self.with_cluster(arguments), "").await {
             Ok(printed) => printed,
-            Err(Unknown::NotRun(error)) => return Err(error),
-            Err(Unknown::Lost(error)) => return Err(uncertain(error)),
+            Err(CommandFailure::NotRun(error)) => return Err(error),
+            Err(CommandFailure::Lost(error)) => return Err(uncertain(error)),
         };
         if printed.succeeded {
             return Ok(());
         }
         let error = refusal::error("scancel", &printed.err);
-        Err(if refusal::may_have_been_heard(&printed.err) { uncertain(error) } else { error })
+        Err(if refusal::signal_may_have_arrived(&printed.err) { uncertain(error) } else { error })
     }
 
     async fn readiness(&self) -> Result<()> {

@@ -40,24 +40,24 @@ pub(crate) struct Runner {
 }
 
 /// The result of a command.
-pub(crate) struct Printed {
+pub(crate) struct CommandOutput {
     pub(crate) succeeded: bool,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
 /// The error of a command without a result.
-pub(crate) enum Unknown {
+pub(crate) enum CommandFailure {
     /// The command never started.
     NotRun(Error),
     /// The command started, but timed out or its output could not be read.
     Lost(Error),
 }
 
-impl From<Unknown> for Error {
-    fn from(unknown: Unknown) -> Self {
+impl From<CommandFailure> for Error {
+    fn from(unknown: CommandFailure) -> Self {
         match unknown {
-            Unknown::NotRun(error) | Unknown::Lost(error) => error,
+            CommandFailure::NotRun(error) | CommandFailure::Lost(error) => error,
         }
     }
 }
@@ -112,7 +112,7 @@ impl Runner {
         name: &str,
         arguments: &[String],
         input: &str,
-    ) -> Result<Printed, Unknown> {
+    ) -> Result<CommandOutput, CommandFailure> {
         let program =
             self.commands.as_deref().map_or_else(|| PathBuf::from(name), |folder| folder.join(name));
         let mut command = self.command(&program, arguments);
@@ -124,7 +124,7 @@ impl Runner {
             // Dropping this future kills the command.
             .kill_on_drop(true)
             .spawn();
-        let mut child = spawned.map_err(|e| Unknown::NotRun(self.not_spawned(name, &program, e)))?;
+        let mut child = spawned.map_err(|e| CommandFailure::NotRun(self.not_spawned(name, &program, e)))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let talk = async {
             let write = async {
@@ -153,20 +153,21 @@ impl Runner {
             Ok::<_, std::io::Error>((status, out, err))
         };
         let ended = tokio::time::timeout(self.limit, talk).await;
-        let (status, out, err) = ended
-            .map_err(|_| Unknown::Lost(self.timed_out(name)))?
-            .map_err(|e| Unknown::Lost(Error::unavailable(format!("{name} cannot be heard")).caused_by(e)))?;
+        let (status, out, err) =
+            ended.map_err(|_| CommandFailure::Lost(self.timed_out(name)))?.map_err(|e| {
+                CommandFailure::Lost(Error::unavailable(format!("{name} cannot be heard")).caused_by(e))
+            })?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        let printed = Printed { succeeded: status.success(), out: text(out), err: text(err) };
+        let printed = CommandOutput { succeeded: status.success(), out: text(out), err: text(err) };
         // 255 is ssh's own failure, and the outcome of the command is unknown. The remote shell returns 127
         // for a missing command.
         match (self.elsewhere.is_empty(), status.code()) {
             (false, Some(255)) => {
                 let error = super::refusal::error("ssh", &printed.err);
                 let never_began = printed.out.is_empty() && super::refusal::is_of_no_session(&printed.err);
-                Err(if never_began { Unknown::NotRun(error) } else { Unknown::Lost(error) })
+                Err(if never_began { CommandFailure::NotRun(error) } else { CommandFailure::Lost(error) })
             }
-            (_, None) => Err(Unknown::Lost(Error::unavailable(format!("{name} was killed")))),
+            (_, None) => Err(CommandFailure::Lost(Error::unavailable(format!("{name} was killed")))),
             _ => Ok(printed),
         }
     }
@@ -301,8 +302,8 @@ mod tests {
                 serde_json::from_value(json!({"ssh": {"host": "login1", "command": ssh}})).unwrap();
             let runner = Runner::new(&config, Duration::from_secs(20), None).unwrap();
             match runner.run("sbatch", &[], "").await {
-                Err(Unknown::NotRun(_)) => assert!(never_began, "{words}"),
-                Err(Unknown::Lost(_)) => assert!(!never_began, "{words}"),
+                Err(CommandFailure::NotRun(_)) => assert!(never_began, "{words}"),
+                Err(CommandFailure::Lost(_)) => assert!(!never_began, "{words}"),
                 Ok(_) => panic!("{words}"),
             }
         }

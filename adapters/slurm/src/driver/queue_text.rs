@@ -2,7 +2,7 @@
 
 use taskbridge_sdk::Timestamp;
 
-use super::{Exit, Row, Tasks, Waiting};
+use super::{Exit, PendingJob, Row, Tasks};
 use crate::state::State;
 use crate::{amount, indices};
 
@@ -105,11 +105,11 @@ fn which(text: &str) -> Tasks {
 }
 
 /// Parses the output into pending jobs.
-pub(crate) fn waiting(text: &str) -> Vec<Waiting> {
+pub(crate) fn waiting(text: &str) -> Vec<PendingJob> {
     let job = |line: &str| {
         let mut fields = line.split(BETWEEN);
         let (job, partition, priority) = (fields.next()?, fields.next()?, fields.next()?);
-        Some(Waiting {
+        Some(PendingJob {
             job: job.trim().parse().ok()?,
             partition: partition.to_owned(),
             priority: priority.trim().parse().unwrap_or(0.0),

@@ -130,7 +130,7 @@ pub(crate) fn is_of_no_session(printed: &str) -> bool {
 }
 
 /// Returns true if a signal that failed with this message may have been sent.
-pub(crate) fn may_have_been_heard(printed: &str) -> bool {
+pub(crate) fn signal_may_have_arrived(printed: &str) -> bool {
     // Slurm prints the last message for an array with pending tasks, after it has signalled the other tasks.
     printed.trim().is_empty() || may_have_arrived(printed) || printed.contains("Job can not be altered now")
 }

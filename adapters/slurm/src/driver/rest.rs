@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use taskbridge_sdk::{Error, ErrorKind, Result, Timestamp, async_trait};
 
-use self::http::{Answer, Http};
+use self::http::{Http, RestResponse};
 use super::site::{self, Partition, Rights};
-use super::{Cluster, Driver, JobId, Record, Row, Signal, Submission, Waiting, nodes, refusal};
+use super::{Cluster, Driver, JobId, PendingJob, Record, Row, Signal, Submission, nodes, refusal};
 use crate::state::State;
 use crate::{config, unix};
 
@@ -145,7 +145,7 @@ impl Rest {
 }
 
 /// Returns the errors of a response in one line. Empty if there are none.
-fn refusal_of(answer: &Answer) -> String {
+fn refusal_of(answer: &RestResponse) -> String {
     let errors = answer.body["errors"].as_array().into_iter().flatten();
     let mut said: Vec<&str> = Vec::new();
     for words in errors.flat_map(|error| [error["error"].as_str(), error["description"].as_str()]).flatten() {
@@ -157,7 +157,7 @@ fn refusal_of(answer: &Answer) -> String {
 }
 
 /// Returns the body of a successful response. Errors next to the requested data are warnings.
-fn served(answer: Answer, what: &str) -> Result<Value> {
+fn served(answer: RestResponse, what: &str) -> Result<Value> {
     match answer.status {
         200..=299 if refusal_of(&answer).is_empty() || has_jobs(&answer.body) => Ok(answer.body),
         _ => Err(failure(&answer, what)),
@@ -166,13 +166,13 @@ fn served(answer: Answer, what: &str) -> Result<Value> {
 
 /// Returns true if the list was omitted because nothing changed. From `v0.0.39` on this response is a success
 /// with no jobs at all.
-fn is_unchanged(answer: &Answer) -> bool {
+fn is_unchanged(answer: &RestResponse) -> bool {
     let says_so = || warnings(answer).any(|words| words.starts_with("No job changes"));
     answer.status == 304 || (answer.status == 200 && !has_jobs(&answer.body) && says_so())
 }
 
 /// Returns the warnings of a response.
-fn warnings(answer: &Answer) -> impl Iterator<Item = &str> {
+fn warnings(answer: &RestResponse) -> impl Iterator<Item = &str> {
     let warnings = answer.body["warnings"].as_array().into_iter().flatten();
     warnings.filter_map(|warning| warning["description"].as_str())
 }
@@ -185,7 +185,7 @@ fn has_jobs(body: &Value) -> bool {
 /// The whole message if the controller rejects a token that slurmrestd passed on.
 const UNSPECIFIED: &str = "Unspecified error";
 
-fn failure(answer: &Answer, what: &str) -> Error {
+fn failure(answer: &RestResponse, what: &str) -> Error {
     let words = refusal_of(answer);
     match (answer.status, words.as_str()) {
         (401 | 403, _) => Error::denied(format!(
@@ -243,7 +243,7 @@ impl Driver for Rest {
         })
     }
 
-    fn tells_when_it_began(&self) -> bool {
+    fn reports_start_time(&self) -> bool {
         false
     }
 
@@ -322,7 +322,7 @@ impl Driver for Rest {
         Ok(body["jobs"].as_array().into_iter().flatten().filter_map(shape::row).collect())
     }
 
-    async fn waiting(&self) -> Result<Vec<Waiting>> {
+    async fn waiting(&self) -> Result<Vec<PendingJob>> {
         let jobs = self.jobs().await?;
         Ok(jobs
             .iter()
@@ -336,7 +336,7 @@ impl Driver for Rest {
         if self.http.known_api().is_some_and(|api| self.hears_all(api.version)) { 500 } else { 20 }
     }
 
-    async fn accounted(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
+    async fn accounting_records(&self, jobs: &[JobId]) -> Result<Vec<Record>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -379,7 +379,8 @@ impl Driver for Rest {
         }
         let error = failure(&answer, "a signal");
         // Without an error message, the signal may have been sent.
-        let is_open = matches!(answer.status, 200..=299 | 502..=504) || refusal::may_have_been_heard(&said);
+        let is_open =
+            matches!(answer.status, 200..=299 | 502..=504) || refusal::signal_may_have_arrived(&said);
         Err(if is_open && !matches!(answer.status, 400..=499) { uncertain(&error) } else { error })
     }
 

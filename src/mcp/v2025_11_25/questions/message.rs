@@ -10,7 +10,7 @@ use taskbridge_sdk::Ask;
 use super::super::{to_wire, wire};
 use crate::mcp::generation::Revision;
 use crate::seal::Seal;
-use crate::tasks::service::Carried;
+use crate::tasks::service::QuestionClaim;
 use crate::tasks::task::TaskId;
 
 /// Returns the complete request that asks the question. `as_task` allows the client to create a task of its
@@ -18,7 +18,7 @@ use crate::tasks::task::TaskId;
 pub(super) fn request(
     seal: &Seal,
     revision: Revision,
-    carried: &Carried,
+    carried: &QuestionClaim,
     as_task: Option<Duration>,
     id: &str,
 ) -> Value {
@@ -46,7 +46,7 @@ pub(super) fn request(
 
 /// Returns the text of the question, and what was wrong with the last answer: without that, nothing could be
 /// corrected.
-fn words(carried: &Carried) -> Cow<'_, str> {
+fn words(carried: &QuestionClaim) -> Cow<'_, str> {
     let message = &carried.asked.question.message;
     match carried.asked.delivery.as_ref().and_then(|last| last.problem.as_ref()) {
         None => message.into(),

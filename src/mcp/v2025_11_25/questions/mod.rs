@@ -3,11 +3,11 @@
 //! answer. A client with that capability creates a task of its own for a question; the answer is then fetched
 //! from that task.
 
-mod held;
+mod client_tasks;
 mod message;
-mod replied;
+mod responses;
 
-pub(super) use replied::{replied, told};
+pub(super) use responses::{handle_task_status, replied};
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use taskbridge_sdk::{Answer, Ask, Timestamp};
 
-use self::held::{Holdings, note};
-use super::Call;
+use self::client_tasks::{ClientTasks, note};
+use super::SessionCall;
 use crate::mcp::Bridge;
-use crate::mcp::outlet::Outlet;
-use crate::mcp::permit::Acting;
+use crate::mcp::authorization::CallerContext;
+use crate::mcp::message_sink::MessageSink;
 use crate::mcp::session::Session;
 use crate::seal::Purpose;
-use crate::tasks::service::{Carried, Carrying};
-use crate::tasks::store::{MOST_HELD, Message, Setting, StoreError};
-use crate::tasks::task::{Asked, AskedStatus, Task, TaskId};
+use crate::tasks::service::{DeliveryGuard, QuestionClaim};
+use crate::tasks::store::{MOST_HELD, QuestionMessage, SessionChange, StoreError};
+use crate::tasks::task::{QuestionStatus, Task, TaskId, TaskQuestion};
 
 /// How long a stream counts as open without renewal.
 const LEASE: Duration = Duration::from_secs(30);
@@ -39,21 +39,21 @@ const LOOK_IF_READY: Duration = Duration::from_secs(1);
 const LONGEST_TTL: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// The part of one stream in asking questions.
-pub(super) struct Carrier<'a> {
+pub(super) struct QuestionSender<'a> {
     bridge: &'a Bridge,
     /// The caller who is asked.
-    actor: Acting<'a>,
-    outlet: &'a dyn Outlet,
+    actor: CallerContext<'a>,
+    outlet: &'a dyn MessageSink,
     session: &'a Session,
     /// How long a new question is reserved for streams that wait for its task.
     grace: Duration,
     opened: Timestamp,
-    out: Vec<Out>,
+    out: Vec<InFlightQuestion>,
     /// Pages that were asked about here and are being visited, by task and question.
     visits: Vec<(TaskId, String)>,
     asked: HashMap<(TaskId, String), u32>,
     /// The tasks of the session's client; `None` if it creates none.
-    holdings: Option<Holdings>,
+    holdings: Option<ClientTasks>,
     /// When the task that was attended last must be checked again, with or without a hint.
     look_at: Option<Timestamp>,
     closed: bool,
@@ -61,16 +61,16 @@ pub(super) struct Carrier<'a> {
 
 /// Subject of a message of this server. Sealed, it is the message's JSON-RPC id.
 #[derive(Debug, Serialize, Deserialize)]
-struct Sent {
+struct MessageSubject {
     #[serde(flatten)]
-    of: Message,
+    of: QuestionMessage,
     #[serde(rename = "w", default)]
-    what: What,
+    what: MessageKind,
 }
 
 /// Kind of a message of this server.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-enum What {
+enum MessageKind {
     /// The question itself.
     #[default]
     #[serde(rename = "q")]
@@ -87,8 +87,8 @@ enum What {
 }
 
 /// A message in flight on this stream.
-struct Out {
-    guard: Carrying,
+struct InFlightQuestion {
+    guard: DeliveryGuard,
     id: String,
     /// True if the client may create a task of its own for it.
     as_task: bool,
@@ -97,7 +97,7 @@ struct Out {
 
 /// State of a message in flight.
 #[derive(PartialEq)]
-enum Fate {
+enum QuestionState {
     /// The question is still open.
     Stays,
     /// It was answered, or another message carries the question now.
@@ -111,32 +111,32 @@ enum Fate {
 ///
 /// # Errors
 /// If the store fails. The next poll registers it again.
-pub(super) async fn polled(call: &Call<'_>, task: &Task) -> Result<(), StoreError> {
+pub(super) async fn polled(call: &SessionCall<'_>, task: &Task) -> Result<(), StoreError> {
     let (session, client) = (call.session, call.client_for(task));
     let is_own = task.origin.session.as_ref() == Some(&session.nonce);
     if is_own || !task.open_questions().any(|asked| client.can_ask(&asked.question.ask)) {
         return Ok(());
     }
     let known = call.bridge.store.settings(&session.nonce).await?.unwrap_or_default().polls;
-    if !known.contains(&task.id) && !note(call.bridge, session, Setting::Poll(task.id.clone())).await? {
+    if !known.contains(&task.id) && !note(call.bridge, session, SessionChange::Poll(task.id.clone())).await? {
         tracing::debug!(task = ?task.id, "the session has ended, or polls too many tasks to be asked for this one");
     }
     Ok(())
 }
 
-impl<'a> Carrier<'a> {
+impl<'a> QuestionSender<'a> {
     /// Creates the carrier of a stream. It asks questions that its client can be asked and that are older
     /// than `grace`. It manages the client's tasks for `only` this task, or all of them.
     pub(super) fn new(
-        call: &Call<'a>,
-        outlet: &'a dyn Outlet,
+        call: &SessionCall<'a>,
+        outlet: &'a dyn MessageSink,
         grace: Duration,
         only: Option<&TaskId>,
     ) -> Self {
         let makes_tasks = call.client().makes_tasks();
         Self {
             bridge: call.bridge,
-            actor: Acting::new(call.bridge, &call.caller.principal),
+            actor: CallerContext::new(call.bridge, &call.caller.principal),
             outlet,
             session: call.session,
             grace,
@@ -144,7 +144,7 @@ impl<'a> Carrier<'a> {
             out: Vec::new(),
             visits: Vec::new(),
             asked: HashMap::new(),
-            holdings: makes_tasks.then(|| Holdings::new(call.bridge, only)),
+            holdings: makes_tasks.then(|| ClientTasks::new(call.bridge, only)),
             look_at: None,
             closed: false,
         }
@@ -155,7 +155,9 @@ impl<'a> Carrier<'a> {
     /// announces that.
     pub(super) fn is_behind(&self, task: &Task) -> bool {
         let now = self.bridge.clock.now();
-        self.out.iter().any(|out| out.guard.carried().task == task.id && out.fate(task) != Fate::Stays)
+        self.out
+            .iter()
+            .any(|out| out.guard.carried().task == task.id && out.fate(task) != QuestionState::Stays)
             || self.visits.iter().any(|(id, key)| *id == task.id && is_visited(task, key))
             || task.open_questions().any(|asked| self.wants(task, asked, now))
             || self.holds_in_vain(task)
@@ -179,7 +181,7 @@ impl<'a> Carrier<'a> {
         self.look_if_ready(task).await?;
         while !self.closed {
             let now = self.bridge.clock.now();
-            let wanted = |asked: &Asked| self.wants(task, asked, now);
+            let wanted = |asked: &TaskQuestion| self.wants(task, asked, now);
             if !task.open_questions().any(wanted) {
                 break;
             }
@@ -208,16 +210,16 @@ impl<'a> Carrier<'a> {
         for mut out in std::mem::take(&mut self.out) {
             if out.guard.carried().task == task.id {
                 match out.fate(task) {
-                    Fate::Stays if now >= out.renew_at => {
+                    QuestionState::Stays if now >= out.renew_at => {
                         out.guard.still_open(LEASE).await?;
                         out.renew_at = now + LEASE / 2;
                     }
-                    Fate::Stays => {}
-                    Fate::Over => {
+                    QuestionState::Stays => {}
+                    QuestionState::Over => {
                         self.visits.extend(visit(task, &out.guard.carried().key));
                         continue;
                     }
-                    Fate::Withdrawn => {
+                    QuestionState::Withdrawn => {
                         if let Some((id, key)) = visit(task, &out.guard.carried().key) {
                             self.say(message::complete(&self.bridge.seal, &id, &key)).await;
                         }
@@ -264,11 +266,12 @@ impl<'a> Carrier<'a> {
         self.closed |= !self.outlet.send(message).await;
     }
 
-    async fn send(&mut self, carried: Carried, task: &Task) {
-        let Carried { key, n, .. } = &carried;
-        let of = Message { task: task.id.clone(), key: key.clone(), n: *n };
+    async fn send(&mut self, carried: QuestionClaim, task: &Task) {
+        let QuestionClaim { key, n, .. } = &carried;
+        let of = QuestionMessage { task: task.id.clone(), key: key.clone(), n: *n };
         *self.asked.entry((of.task.clone(), of.key.clone())).or_default() += 1;
-        let id = self.bridge.seal.seal(Purpose::Question, &Sent { of, what: What::Question });
+        let id =
+            self.bridge.seal.seal(Purpose::Question, &MessageSubject { of, what: MessageKind::Question });
         let can = self.session.client.makes_task_of(&carried.asked.question.ask);
         let as_task = can && self.holdings.as_ref().is_some_and(|holdings| holdings.held.len() < MOST_HELD);
         // The question is open until then at most.
@@ -278,7 +281,7 @@ impl<'a> Carrier<'a> {
         let guard = self.bridge.service.carrying(carried);
         if self.outlet.send(message).await {
             let renew_at = self.bridge.clock.now() + LEASE / 2;
-            self.out.push(Out { guard, id, as_task, renew_at });
+            self.out.push(InFlightQuestion { guard, id, as_task, renew_at });
         } else {
             self.closed = true;
         }
@@ -287,7 +290,7 @@ impl<'a> Carrier<'a> {
     /// Returns true if this stream may ask the question, because no open stream carries it. A question that
     /// the client has dealt with is asked again only on a stream that was opened later. Where the answer did
     /// not fit, the same stream asks again.
-    fn wants(&self, task: &Task, asked: &Asked, now: Timestamp) -> bool {
+    fn wants(&self, task: &Task, asked: &TaskQuestion, now: Timestamp) -> bool {
         let id = &task.id;
         let times = self.asked.get(&(id.clone(), asked.key.clone())).copied().unwrap_or(0);
         let free = match &asked.delivery {
@@ -305,7 +308,7 @@ impl<'a> Carrier<'a> {
             && !self.is_early()
     }
 
-    fn has_out(&self, id: &TaskId, asked: &Asked) -> bool {
+    fn has_out(&self, id: &TaskId, asked: &TaskQuestion) -> bool {
         let newest = asked.delivery.as_ref().map_or(0, |delivery| delivery.n);
         self.out
             .iter()
@@ -331,33 +334,33 @@ impl<'a> Carrier<'a> {
 /// Returns true once the visit of a page is complete, as far as the task is concerned.
 fn is_visited(task: &Task, key: &str) -> bool {
     let asked = task.questions.iter().find(|asked| asked.key == *key);
-    task.has_ended() || asked.is_none_or(|asked| asked.status == AskedStatus::Closed)
+    task.has_ended() || asked.is_none_or(|asked| asked.status == QuestionStatus::Closed)
 }
 
 /// Returns the visit of a page for a question, if the question asks for one and it may have begun.
 fn visit(task: &Task, key: &str) -> Option<(TaskId, String)> {
     let asked = task.questions.iter().find(|asked| asked.key == *key)?;
     let may_have = match &asked.status {
-        AskedStatus::Answered { answer, .. } => matches!(answer, Answer::Accept(_)),
-        AskedStatus::Visiting => true,
+        QuestionStatus::Answered { answer, .. } => matches!(answer, Answer::Accept(_)),
+        QuestionStatus::Visiting => true,
         // The job observed the visit itself, unless the answer is no longer needed.
-        AskedStatus::Closed => !task.has_ended(),
-        AskedStatus::Open => false,
+        QuestionStatus::Closed => !task.has_ended(),
+        QuestionStatus::Open => false,
     };
     let page = matches!(asked.question.ask, Ask::Url(_));
     (page && may_have).then(|| (task.id.clone(), key.to_owned()))
 }
 
-impl Out {
-    fn fate(&self, task: &Task) -> Fate {
-        let Carried { key, n, .. } = self.guard.carried();
+impl InFlightQuestion {
+    fn fate(&self, task: &Task) -> QuestionState {
+        let QuestionClaim { key, n, .. } = self.guard.carried();
         let asked = task.questions.iter().find(|asked| asked.key == *key);
         match asked.and_then(|asked| Some((asked, asked.delivery.as_ref()?))) {
             // The row was read before this message was claimed.
-            Some((_, delivery)) if delivery.n < *n => Fate::Stays,
-            Some((_, delivery)) if delivery.over || delivery.n > *n => Fate::Over,
-            Some((asked, _)) if asked.status == AskedStatus::Open => Fate::Stays,
-            _ => Fate::Withdrawn,
+            Some((_, delivery)) if delivery.n < *n => QuestionState::Stays,
+            Some((_, delivery)) if delivery.over || delivery.n > *n => QuestionState::Over,
+            Some((asked, _)) if asked.status == QuestionStatus::Open => QuestionState::Stays,
+            _ => QuestionState::Withdrawn,
         }
     }
 }

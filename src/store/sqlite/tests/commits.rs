@@ -8,14 +8,14 @@ use futures_util::FutureExt as _;
 use futures_util::future::{join, join_all, join3};
 use rusqlite::Connection;
 
-use super::super::fault::Fault;
+use super::super::fault::SqliteError;
 use super::super::{Db, SqliteStore};
 use super::opened;
 use crate::clock::Clock;
 use crate::store::suite::{Bench, forge};
 use crate::tasks::store::{
-    Change, Facts as _, Groups, Holder, Inserted, Keys, NewTask, Result, SlotLimit, StoreError, TaskStore,
-    Updated,
+    Change, Facts as _, Groups, Holder, InsertResult, Keys, NewTask, Result, SlotLimit, StoreError,
+    TaskStore, UpdateResult,
 };
 use crate::tasks::task::{Job, Task};
 
@@ -32,7 +32,7 @@ fn setup() -> Setup {
 }
 
 impl Setup {
-    async fn insert(&self, task: &Task) -> Result<Inserted> {
+    async fn insert(&self, task: &Task) -> Result<InsertResult> {
         let new = NewTask {
             task: task.clone(),
             identity: None,
@@ -52,8 +52,8 @@ impl Setup {
     async fn together(
         &self,
         tasks: &[Task],
-        other: impl FnMut(&Db<'_>) -> Result<(), Fault> + Send + 'static,
-    ) -> (Vec<Result<Inserted>>, Result<()>) {
+        other: impl FnMut(&Db<'_>) -> Result<(), SqliteError> + Send + 'static,
+    ) -> (Vec<Result<InsertResult>>, Result<()>) {
         let (free, until_free) = mpsc::channel();
         let (busy, until_busy) = mpsc::channel();
         let gate = self.store.write(move |_| {
@@ -85,7 +85,7 @@ async fn writes_that_wait_share_one_commit() {
     let before = setup.store.commits();
     let tasks = setup.tasks(100);
     let (inserted, _) = setup.together(&tasks, |_| Ok(())).await;
-    assert!(inserted.iter().all(|inserted| matches!(inserted, Ok(Inserted::Created(_)))));
+    assert!(inserted.iter().all(|inserted| matches!(inserted, Ok(InsertResult::Created(_)))));
     assert_eq!(setup.store.commits() - before, 1);
 }
 
@@ -100,7 +100,7 @@ async fn deferred_write_joins_next_commit() {
     let patience = Duration::from_secs(3_600);
     let change = Change { patience, ..Change::new(&patient, setup.bench.clock.now()) };
     let (put_off, _) = join(setup.store.update(change), setup.bench.add(setup.bench.task())).await;
-    assert!(matches!(put_off, Ok(Updated::Written(2))), "{put_off:?}");
+    assert!(matches!(put_off, Ok(UpdateResult::Written(2))), "{put_off:?}");
     assert_eq!(setup.store.commits() - before, 1);
 }
 
@@ -111,7 +111,7 @@ async fn deferred_write_commits_after_timeout() {
     let task = setup.bench.add(setup.bench.task()).await;
     let patience = Duration::from_millis(5);
     let change = Change { patience, ..Change::new(&task, setup.bench.clock.now()) };
-    assert!(matches!(setup.store.update(change).await, Ok(Updated::Written(2))));
+    assert!(matches!(setup.store.update(change).await, Ok(UpdateResult::Written(2))));
 }
 
 /// Closing the store commits the writes that wait.
@@ -152,7 +152,7 @@ async fn leases_renew_after_third_passed() {
     let mut before = setup.store.commits();
     let mut writes = async |after: Duration| {
         setup.bench.clock.advance(after);
-        assert_eq!(setup.store.hold(&holder, lease, &[forge()]).await.unwrap().len(), 1);
+        assert_eq!(setup.store.acquire_groups(&holder, lease, &[forge()]).await.unwrap().len(), 1);
         let now = setup.store.commits();
         now - std::mem::replace(&mut before, now)
     };
@@ -189,12 +189,12 @@ async fn failed_write_is_rolled_back_alone() {
     let (inserted, failed) = setup
         .together(&tasks, move |db| {
             db.conn.execute(lost, [])?;
-            Err(Fault::Row("on purpose".to_owned()))
+            Err(SqliteError::Row("on purpose".to_owned()))
         })
         .await;
     assert!(matches!(failed, Err(StoreError::Broken(why)) if why.contains("on purpose")));
     for (inserted, task) in inserted.iter().zip(&tasks) {
-        assert!(matches!(inserted, Ok(Inserted::Created(_))), "{inserted:?}");
+        assert!(matches!(inserted, Ok(InsertResult::Created(_))), "{inserted:?}");
         assert!(setup.bench.read(&task.id).await.is_some());
     }
     let half = setup.store.write(|db| {
@@ -276,7 +276,7 @@ async fn full_disk_rolls_back_write() {
     limit(None).await.unwrap();
     let inserted = setup.store.insert(wish()).await;
     assert!(
-        matches!(inserted, Ok(Inserted::Created(_))),
+        matches!(inserted, Ok(InsertResult::Created(_))),
         "it works again, and the slot was not lost: {inserted:?}"
     );
     assert_eq!(setup.store.write_failure(), None);
@@ -288,7 +288,7 @@ async fn panic_fails_only_its_write() {
     let setup = setup();
     let tasks = setup.tasks(3);
     let (inserted, panicked) = setup.together(&tasks, |_| panic!("a bug")).await;
-    assert!(inserted.iter().all(|inserted| matches!(inserted, Ok(Inserted::Created(_)))), "{inserted:?}");
+    assert!(inserted.iter().all(|inserted| matches!(inserted, Ok(InsertResult::Created(_)))), "{inserted:?}");
     assert!(
         matches!(&panicked, Err(StoreError::Broken(why)) if why.contains("panicked") && why.contains("tasks.db")),
         "{panicked:?}"
@@ -333,7 +333,7 @@ async fn uncommitted_write_is_lost_after_crash() {
         for file in ["tasks.db", "tasks.db-wal"] {
             std::fs::copy(from.join(file), copy.with_file_name(file)).unwrap();
         }
-        Err::<(), _>(Fault::Row("killed".to_owned()))
+        Err::<(), _>(SqliteError::Row("killed".to_owned()))
     });
     failed.await.unwrap_err();
     let wal = |path: &std::path::Path| std::fs::read(path.with_file_name("tasks.db-wal")).unwrap();

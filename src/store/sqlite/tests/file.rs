@@ -11,8 +11,8 @@ use taskbridge_sdk::{Level, Timestamp};
 
 use super::{open, opened};
 use crate::clock::Clock as _;
-use crate::tasks::audit::Lines as _;
-use crate::tasks::store::{Keys, Sessions, Setting, StoreError, TaskStore};
+use crate::tasks::audit::AuditLineStore as _;
+use crate::tasks::store::{Keys, SessionChange, Sessions, StoreError, TaskStore};
 
 struct Place(tempfile::TempDir);
 
@@ -126,7 +126,7 @@ async fn older_schema_is_migrated() {
     assert!(store.has_ended("gone").await.unwrap());
     assert!(
         store
-            .set("new", Setting::Level(Level::Error), Timestamp::from_millis(i64::MAX))
+            .set("new", SessionChange::Level(Level::Error), Timestamp::from_millis(i64::MAX))
             .await
             .unwrap()
             .is_some()

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::SqliteStore;
 use super::opened;
 use crate::store::suite::Bench;
-use crate::tasks::store::{Groups as _, Holder, Notices as _, Served};
+use crate::tasks::store::{Groups as _, Holder, Notices as _, ServedBackend};
 use crate::tasks::task::TaskId;
 
 fn holder(name: &str) -> Holder {
@@ -24,7 +24,11 @@ async fn process(path: &Path, name: &str) -> (Arc<SqliteStore>, Bench) {
 
 /// Returns the number of groups that this holder gets.
 async fn hold(store: &SqliteStore, name: &str) -> usize {
-    store.hold(&holder(name), Duration::from_secs(60), &[Served::named("forge")]).await.unwrap().len()
+    store
+        .acquire_groups(&holder(name), Duration::from_secs(60), &[ServedBackend::named("forge")])
+        .await
+        .unwrap()
+        .len()
 }
 
 fn locks(path: &Path) -> Vec<PathBuf> {

@@ -14,8 +14,8 @@ use super::super::Mode;
 use super::bench;
 use crate::store::suite::Bench;
 use crate::tasks::task::{
-    Asked, AskedStatus, Asker, Cancelling, Delivery, Job, Origin, Outcome, Owner, Sought, Spec, Task, TaskId,
-    TaskState, Trouble, Undelivered,
+    CancelRequest, Delivery, EngineOutage, Job, Origin, Outcome, Owner, QuestionSource, QuestionStatus,
+    RecoverySearch, Spec, Task, TaskId, TaskQuestion, TaskState, Undelivered,
 };
 
 /// Text that is difficult for databases: quotes, line ends, zero bytes, every script.
@@ -62,7 +62,7 @@ fn job() -> impl Strategy<Value = Job> {
                 Spec { target, arguments, sealed, unresolved }
             })
         };
-    let sought = (moment(), any::<u32>()).prop_map(|(since, times)| Sought { since, times });
+    let sought = (moment(), any::<u32>()).prop_map(|(since, times)| RecoverySearch { since, times });
     prop_oneof![
         (spec(), any::<bool>(), any::<u32>(), moment()).prop_map(|(spec, queued, attempts, not_before)| {
             Job::Pending { spec, queued, attempts, not_before }
@@ -88,29 +88,31 @@ fn ask() -> impl Strategy<Value = Ask> {
     ]
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = TaskQuestion> {
     let status = prop_oneof![
-        Just(AskedStatus::Open),
-        Just(AskedStatus::Visiting),
-        Just(AskedStatus::Closed),
+        Just(QuestionStatus::Open),
+        Just(QuestionStatus::Visiting),
+        Just(QuestionStatus::Closed),
         (value(), any::<u32>(), moment()).prop_map(|(said, attempts, not_before)| {
             let answer = Answer::Accept(Map::from_iter([("said".to_owned(), said)]));
-            AskedStatus::Answered { answer, attempts, not_before }
+            QuestionStatus::Answered { answer, attempts, not_before }
         }),
     ];
     let delivery = of((any::<u32>(), moment(), any::<bool>(), of(text()))
         .prop_map(|(n, until, over, problem)| Delivery { n, until, over, problem }));
-    (text(), ask(), moment(), status, delivery).prop_map(|(message, ask, at, status, delivery)| Asked {
-        answered_by: None,
-        answered_as: None,
-        settled_at: None,
-        not_allowed: false,
-        key: "q1".to_owned(),
-        question: Question { id: message.clone(), message, ask },
-        asker: Asker::Job,
-        at,
-        status,
-        delivery,
+    (text(), ask(), moment(), status, delivery).prop_map(|(message, ask, at, status, delivery)| {
+        TaskQuestion {
+            answered_by: None,
+            answered_as: None,
+            settled_at: None,
+            not_allowed: false,
+            key: "q1".to_owned(),
+            question: Question { id: message.clone(), message, ask },
+            asker: QuestionSource::Job,
+            at,
+            status,
+            delivery,
+        }
     })
 }
 
@@ -155,7 +157,7 @@ fn tasks(plain: Task) -> impl Strategy<Value = Task> {
             progress: progress.map(|(done, total)| Progress { done, total }),
             furthest,
             job,
-            cancel: due_at.map(|at| Cancelling {
+            cancel: due_at.map(|at| CancelRequest {
                 at,
                 taken,
                 attempts: 3,
@@ -163,7 +165,7 @@ fn tasks(plain: Task) -> impl Strategy<Value = Task> {
                 on_behalf_of: on_behalf_of.clone(),
             }),
             questions,
-            trouble: trouble.map(|(since, reason)| Trouble { since, reason }),
+            trouble: trouble.map(|(since, reason)| EngineOutage { since, reason }),
             undelivered: undelivered.map(|(waiting_until, digest)| Undelivered { digest, waiting_until }),
             due_at,
             ..plain.clone()

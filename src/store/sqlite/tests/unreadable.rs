@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::opened;
 use crate::clock::Clock as _;
 use crate::store::UNREADABLE_AGAIN;
-use crate::tasks::store::{Reach, StoreError};
+use crate::tasks::store::{AccessScope, StoreError};
 use crate::tasks::task::Owner;
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn unreadable_row_costs_only_itself() {
         db.execute("UPDATE tasks SET body = '{}' WHERE id = ?1", [id.as_str()]).unwrap();
     }
     let owner = Owner::new("alice");
-    let reach = Some(Reach::from(&owner));
+    let reach = Some(AccessScope::from(&owner));
     for within in [None, reach] {
         let error = bench.store.get(&bad.id, within).await.unwrap_err();
         assert!(matches!(error, StoreError::Unreadable(_)), "{error}");

@@ -142,7 +142,7 @@ fn expired_delivery_is_not_extended() {
     // A question that is closed without an answer is still visible to a person.
     let cancelled =
         next(&asked, Event::CancelRequested { mode: Cancel::Settle, on_behalf_of: None }, START).task;
-    assert_eq!(cancelled.questions[0].status, AskedStatus::Closed);
+    assert_eq!(cancelled.questions[0].status, QuestionStatus::Closed);
     assert!(cancelled.questions[0].is_out(START));
 }
 
@@ -215,7 +215,7 @@ fn refused_answer_follows_tool_rule() {
                 Some(format!("the question \"go?\" {what}, so the job is stopped").as_str())
             );
             assert_eq!(todo(&task, START), Action::Cancel, "the job is stopped, and not told");
-            assert!(task.questions.iter().all(|asked| asked.status == AskedStatus::Closed));
+            assert!(task.questions.iter().all(|asked| asked.status == QuestionStatus::Closed));
         }
     }
 }
@@ -307,7 +307,7 @@ fn log_growth_matters_only_when_followed() {
     let task = next(&task, Event::LogFollowed { until }, START).task;
     let task = next(&task, Event::LogFollowed { until: START }, START).task;
     let task = next(&task, poll(printed(7)), START).task;
-    assert_eq!(task.printed, Some(Printed { bytes: 7, wanted_until: until }));
+    assert_eq!(task.printed, Some(LogSize { bytes: 7, wanted_until: until }));
     let ended =
         Observation { log_bytes: Some(9), ..Observation::new(JobState::Succeeded(Output::default())) };
     let over = next(&task, poll(ended), START).task;

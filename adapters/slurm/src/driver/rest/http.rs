@@ -39,13 +39,13 @@ pub(super) struct Api {
 }
 
 /// A response. A body that is no JSON is null.
-pub(super) struct Answer {
+pub(super) struct RestResponse {
     pub(super) status: u16,
     pub(super) body: Value,
 }
 
 /// A request without a response.
-pub(super) struct Failed {
+pub(super) struct RestFailure {
     pub(super) error: Error,
     /// Whether the request may have arrived.
     pub(super) sent: bool,
@@ -77,12 +77,12 @@ impl Http {
         *self.api.lock()
     }
 
-    async fn asked(&self) -> Result<Api, Failed> {
+    async fn asked(&self) -> Result<Api, RestFailure> {
         if let Some(api) = self.known_api() {
             return Ok(api);
         }
         // The actual request was not sent, whatever the outcome of this one.
-        let unsent = |error| Failed { error, sent: false };
+        let unsent = |error| RestFailure { error, sent: false };
         let description = self.request(Method::GET, "/openapi");
         let answer = self.send(description).await.map_err(|failed| unsent(failed.error))?;
         if answer.status != 200 {
@@ -100,20 +100,20 @@ impl Http {
         self.token.is_some()
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Answer> {
+    pub(super) async fn get(&self, path: &str) -> Result<RestResponse> {
         self.ask(Method::GET, "slurm", path, None).await.map_err(|failed| failed.error)
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Answer, Failed> {
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<RestResponse, RestFailure> {
         self.ask(Method::POST, "slurm", path, Some(body)).await
     }
 
-    pub(super) async fn delete(&self, path: &str) -> Result<Answer, Failed> {
+    pub(super) async fn delete(&self, path: &str) -> Result<RestResponse, RestFailure> {
         self.ask(Method::DELETE, "slurm", path, None).await
     }
 
     /// Queries the accounting database, which has its own paths.
-    pub(super) async fn accounting(&self, path: &str) -> Result<Answer> {
+    pub(super) async fn accounting(&self, path: &str) -> Result<RestResponse> {
         self.ask(Method::GET, "slurmdb", path, None).await.map_err(|failed| failed.error)
     }
 
@@ -123,7 +123,7 @@ impl Http {
         whose: &str,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<RestResponse, RestFailure> {
         let version = self.asked().await?.version;
         let mut request = self.request(method, &format!("/{whose}/{VERSIONS}{version}/{path}"));
         if let Some(body) = body {
@@ -147,23 +147,23 @@ impl Http {
         request
     }
 
-    async fn send(&self, request: RequestBuilder) -> Result<Answer, Failed> {
+    async fn send(&self, request: RequestBuilder) -> Result<RestResponse, RestFailure> {
         let mut response = request.send().await.map_err(|error| self.failed(error))?;
         let status = response.status().as_u16();
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(error))? {
             if bytes.len() + chunk.len() > MOST_BYTES {
                 let error = Error::unavailable("slurmrestd answers with more than can be read");
-                return Err(Failed { error, sent: true });
+                return Err(RestFailure { error, sent: true });
             }
             bytes.extend_from_slice(&chunk);
         }
         let size = bytes.len();
         let read = move || serde_json::from_slice(&bytes).unwrap_or_default();
-        Ok(Answer { status, body: beside(size, read).await.unwrap_or_default() })
+        Ok(RestResponse { status, body: beside(size, read).await.unwrap_or_default() })
     }
 
-    fn failed(&self, error: reqwest::Error) -> Failed {
+    fn failed(&self, error: reqwest::Error) -> RestFailure {
         // The URL contains no secret. The caller adds it to the message.
         let error = error.without_url();
         let sent = !error.is_connect() && !error.is_builder();
@@ -172,7 +172,7 @@ impl Http {
             (false, true) => "the connection to slurmrestd broke",
             (false, false) => "slurmrestd cannot be reached",
         };
-        Failed { error: Error::unavailable(what).caused_by(error), sent }
+        RestFailure { error: Error::unavailable(what).caused_by(error), sent }
     }
 }
 

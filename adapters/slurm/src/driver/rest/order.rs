@@ -11,7 +11,7 @@ use crate::driver::Submission;
 
 /// The format of a value.
 #[derive(Clone, Copy)]
-enum As {
+enum OptionFormat {
     Text,
     Number,
     /// A time as sbatch accepts it; in one version as seconds since 1970.
@@ -40,51 +40,51 @@ enum As {
 }
 
 /// The options of sbatch that have a field in slurmrestd.
-const FIELDS: [(&str, &str, As); 30] = [
-    ("account", "account", As::Text),
-    ("array", "array", As::Text),
-    ("begin", "begin_time", As::Moment),
-    ("constraint", "constraints", As::Text),
-    ("cpus-per-gpu", "cpus_per_gpu", As::Text),
-    ("cpus-per-task", "cpus_per_task", As::Number),
-    ("deadline", "deadline", As::Moment),
-    ("dependency", "dependency", As::Text),
-    ("distribution", "distribution", As::Text),
-    ("exclusive", "exclusive", As::Exclusive),
-    ("gpus", "gpus", As::Text),
-    ("gpus-per-node", "gpus_per_node", As::Text),
-    ("gpus-per-task", "gpus_per_task", As::Text),
-    ("gres", "gres", As::Text),
-    ("kill-on-invalid-dep", "kill_on_invalid_dependency", As::Flag),
-    ("licenses", "licenses", As::Text),
-    ("mail-type", "mail_type", As::Text),
-    ("mail-user", "mail_user", As::Text),
-    ("mem", "memory_per_node", As::Megabytes),
-    ("mem-per-cpu", "memory_per_cpu", As::Megabytes),
-    ("mem-per-gpu", "memory_per_gpu", As::Megabytes),
-    ("nice", "nice", As::Number),
-    ("nodes", "nodes", As::Range),
-    ("ntasks", "tasks", As::Number),
-    ("ntasks-per-node", "tasks_per_node", As::Number),
-    ("partition", "partition", As::Text),
-    ("qos", "qos", As::Text),
-    ("reservation", "reservation", As::Text),
-    ("time", "time_limit", As::Minutes),
-    ("time-min", "time_minimum", As::Minutes),
+const FIELDS: [(&str, &str, OptionFormat); 30] = [
+    ("account", "account", OptionFormat::Text),
+    ("array", "array", OptionFormat::Text),
+    ("begin", "begin_time", OptionFormat::Moment),
+    ("constraint", "constraints", OptionFormat::Text),
+    ("cpus-per-gpu", "cpus_per_gpu", OptionFormat::Text),
+    ("cpus-per-task", "cpus_per_task", OptionFormat::Number),
+    ("deadline", "deadline", OptionFormat::Moment),
+    ("dependency", "dependency", OptionFormat::Text),
+    ("distribution", "distribution", OptionFormat::Text),
+    ("exclusive", "exclusive", OptionFormat::Exclusive),
+    ("gpus", "gpus", OptionFormat::Text),
+    ("gpus-per-node", "gpus_per_node", OptionFormat::Text),
+    ("gpus-per-task", "gpus_per_task", OptionFormat::Text),
+    ("gres", "gres", OptionFormat::Text),
+    ("kill-on-invalid-dep", "kill_on_invalid_dependency", OptionFormat::Flag),
+    ("licenses", "licenses", OptionFormat::Text),
+    ("mail-type", "mail_type", OptionFormat::Text),
+    ("mail-user", "mail_user", OptionFormat::Text),
+    ("mem", "memory_per_node", OptionFormat::Megabytes),
+    ("mem-per-cpu", "memory_per_cpu", OptionFormat::Megabytes),
+    ("mem-per-gpu", "memory_per_gpu", OptionFormat::Megabytes),
+    ("nice", "nice", OptionFormat::Number),
+    ("nodes", "nodes", OptionFormat::Range),
+    ("ntasks", "tasks", OptionFormat::Number),
+    ("ntasks-per-node", "tasks_per_node", OptionFormat::Number),
+    ("partition", "partition", OptionFormat::Text),
+    ("qos", "qos", OptionFormat::Text),
+    ("reservation", "reservation", OptionFormat::Text),
+    ("time", "time_limit", OptionFormat::Minutes),
+    ("time-min", "time_minimum", OptionFormat::Minutes),
 ];
 
 /// Fields that differ from version `PARSED` on. Version 0.0.39 ignores an unknown field silently, later
 /// versions with a warning (`JOB_DESC_MSG` in `data_parser`).
-const PARSED_FIELDS: [(&str, &str, As); 9] = [
-    ("cpus-per-gpu", "cpus_per_tres", As::Gpus),
-    ("exclusive", "shared", As::Shared),
-    ("gpus", "tres_per_job", As::Gpus),
-    ("gpus-per-node", "tres_per_node", As::Gpus),
-    ("gpus-per-task", "tres_per_task", As::Gpus),
-    ("gres", "tres_per_node", As::Gres),
-    ("kill-on-invalid-dep", "flags", As::Kill),
-    ("mail-type", "mail_type", As::Mail),
-    ("mem-per-gpu", "memory_per_tres", As::MegabytesOfGpu),
+const PARSED_FIELDS: [(&str, &str, OptionFormat); 9] = [
+    ("cpus-per-gpu", "cpus_per_tres", OptionFormat::Gpus),
+    ("exclusive", "shared", OptionFormat::Shared),
+    ("gpus", "tres_per_job", OptionFormat::Gpus),
+    ("gpus-per-node", "tres_per_node", OptionFormat::Gpus),
+    ("gpus-per-task", "tres_per_task", OptionFormat::Gpus),
+    ("gres", "tres_per_node", OptionFormat::Gres),
+    ("kill-on-invalid-dep", "flags", OptionFormat::Kill),
+    ("mail-type", "mail_type", OptionFormat::Mail),
+    ("mem-per-gpu", "memory_per_tres", OptionFormat::MegabytesOfGpu),
 ];
 
 /// From this version on, slurmrestd has its own parsers for a job's description, instead of sbatch's options.
@@ -98,7 +98,7 @@ const FIRST_PARSED: u32 = 39;
 const DISTRIBUTES: u32 = 41;
 
 /// Returns the field of an option, if this version has one.
-fn field(option: &str, version: u32) -> Option<(&'static str, As)> {
+fn field(option: &str, version: u32) -> Option<(&'static str, OptionFormat)> {
     if option == "distribution" && (PARSED..DISTRIBUTES).contains(&version) {
         return None;
     }
@@ -154,7 +154,7 @@ pub(super) fn submission(
     Ok(json!({"script": order.script, "job": job}))
 }
 
-fn written(name: &str, value: &str, kind: As, version: u32) -> Result<Value> {
+fn written(name: &str, value: &str, kind: OptionFormat, version: u32) -> Result<Value> {
     let wrong = || Error::rejected(format!("`{name}` cannot be `{value}`"));
     let number = |number: u64| match version >= PARSED {
         true => json!({"set": true, "infinite": false, "number": number}),
@@ -163,20 +163,20 @@ fn written(name: &str, value: &str, kind: As, version: u32) -> Result<Value> {
     let megabytes = || Ok::<_, Error>(amount::size(value).ok_or_else(wrong)?.div_ceil(1 << 20));
     let gres = if version > FIRST_PARSED { "gres/" } else { "gres:" };
     Ok(match kind {
-        As::Text => json!(value),
-        As::Number => json!(value.parse::<i64>().map_err(|_| wrong())?),
-        As::Moment if version == FIRST_PARSED => json!(value.parse::<i64>().map_err(|_| wrong())?),
-        As::Moment => json!(value),
-        As::Flag => json!(!is_no(value)),
-        As::Exclusive => json!(if value.is_empty() { "exclusive" } else { value }),
-        As::Shared => json!([if matches!(value, "" | "exclusive") { "none" } else { value }]),
-        As::Kill if is_no(value) => json!(["NO_KILL_INVALID_DEPENDENCY"]),
-        As::Kill => json!(["KILL_INVALID_DEPENDENCY"]),
-        As::Mail => json!(mail(value)),
-        As::Gpus => json!(prefixed(&format!("{gres}gpu:"), value)),
-        As::MegabytesOfGpu => json!(format!("{gres}gpu:{}", megabytes()?)),
-        As::Gres => json!(prefixed(gres, value)),
-        As::Range => {
+        OptionFormat::Text => json!(value),
+        OptionFormat::Number => json!(value.parse::<i64>().map_err(|_| wrong())?),
+        OptionFormat::Moment if version == FIRST_PARSED => json!(value.parse::<i64>().map_err(|_| wrong())?),
+        OptionFormat::Moment => json!(value),
+        OptionFormat::Flag => json!(!is_no(value)),
+        OptionFormat::Exclusive => json!(if value.is_empty() { "exclusive" } else { value }),
+        OptionFormat::Shared => json!([if matches!(value, "" | "exclusive") { "none" } else { value }]),
+        OptionFormat::Kill if is_no(value) => json!(["NO_KILL_INVALID_DEPENDENCY"]),
+        OptionFormat::Kill => json!(["KILL_INVALID_DEPENDENCY"]),
+        OptionFormat::Mail => json!(mail(value)),
+        OptionFormat::Gpus => json!(prefixed(&format!("{gres}gpu:"), value)),
+        OptionFormat::MegabytesOfGpu => json!(format!("{gres}gpu:{}", megabytes()?)),
+        OptionFormat::Gres => json!(prefixed(gres, value)),
+        OptionFormat::Range => {
             let (least, most) = value.split_once('-').unwrap_or((value, value));
             let nodes = [least, most].map(str::parse::<u32>);
             match (nodes, version >= PARSED) {
@@ -185,11 +185,11 @@ fn written(name: &str, value: &str, kind: As, version: u32) -> Result<Value> {
                 _ => return Err(wrong()),
             }
         }
-        As::Minutes => {
+        OptionFormat::Minutes => {
             let minutes = amount::time(value).ok_or_else(wrong)?;
             number(minutes.max(Duration::from_mins(1)).as_secs().div_ceil(60))
         }
-        As::Megabytes => number(megabytes()?),
+        OptionFormat::Megabytes => number(megabytes()?),
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::moment;
-use crate::driver::{By, Exit, JobId, Record, Row, Tasks, Waiting};
+use crate::driver::{CancelledBy, Exit, JobId, PendingJob, Record, Row, Tasks};
 use crate::indices;
 use crate::state::{Phase, State};
 
@@ -128,8 +128,8 @@ pub(super) fn row(job: &Value) -> Option<Row> {
 }
 
 /// Parses a pending job.
-pub(super) fn waiting(job: &Value) -> Option<Waiting> {
-    Some(Waiting {
+pub(super) fn waiting(job: &Value) -> Option<PendingJob> {
+    Some(PendingJob {
         job: id(&job["array_job_id"]).or_else(|| id(&job["job_id"]))?,
         partition: text(&job["partition"]),
         priority: number(&job["priority"]).unwrap_or(0) as f64,
@@ -161,7 +161,7 @@ pub(super) fn record(job: &Value) -> Option<Record> {
         name: text(&job["name"]),
         state: Some(state(&job["state"]["current"])),
         // The record contains a user name instead of a uid.
-        cancelled_by: By::Unsaid,
+        cancelled_by: CancelledBy::Unsaid,
         exit: None,
         submitted: moment(&time["submission"]),
         start: moment(&time["start"]),

@@ -153,15 +153,15 @@ fn accounted(jobs: &[JobId]) -> (u16, Value) {
 async fn rest_accounting_queries_are_batched() {
     let numbers = |records: Vec<Record>| records.iter().map(|record| record.job).collect::<Vec<_>>();
     let (driver, recorded) = Recorded::driver(38, &[accounted(&[5])]).await;
-    assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [5]);
+    assert_eq!(numbers(driver.accounting_records(&[5, 7]).await.unwrap()), [5]);
     assert_eq!(recorded.lines(), ["GET /slurmdb/v0.0.38/jobs?step=5%2C7 HTTP/1.1"]);
     // A slurmrestd that may use only the last job of a query, until it has returned two.
     let answers = [accounted(&[7]), accounted(&[5]), accounted(&[5, 7]), accounted(&[7])];
     let (driver, recorded) = Recorded::driver(40, &answers).await;
-    assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [7, 5]);
+    assert_eq!(numbers(driver.accounting_records(&[5, 7]).await.unwrap()), [7, 5]);
     assert_eq!(driver.accounted_at_once(), 20, "it was asked about each of them");
-    assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [5, 7]);
-    assert_eq!(numbers(driver.accounted(&[5, 7]).await.unwrap()), [7]);
+    assert_eq!(numbers(driver.accounting_records(&[5, 7]).await.unwrap()), [5, 7]);
+    assert_eq!(numbers(driver.accounting_records(&[5, 7]).await.unwrap()), [7]);
     assert_eq!(driver.accounted_at_once(), 500);
     let asked = ["jobs?step=5&step=7", "job/5", "jobs?step=5&step=7", "jobs?step=5&step=7"];
     assert_eq!(recorded.lines(), asked.map(|path| format!("GET /slurmdb/v0.0.40/{path} HTTP/1.1")));

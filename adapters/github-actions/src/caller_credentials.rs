@@ -1,0 +1,74 @@
+//! Credentials of GitHub requests. With `per_caller`, a request that changes something uses the token of the
+//! person on whose behalf it is made. Reads use the backend's own credential, so that one list reports on the
+//! runs of many people. It must never use other credentials in place of a person's.
+
+use std::collections::HashMap;
+
+use octocrab::Octocrab;
+use taskbridge_sdk::{Error, OnBehalfOf, Result, one_line};
+
+use crate::backend::Actions;
+use crate::client;
+use crate::config::Config;
+use crate::credential::Credential;
+use crate::limits::Limits;
+
+/// Credential and its rate limits.
+pub(crate) struct AuthenticatedClient {
+    pub(crate) crab: Octocrab,
+    pub(crate) limits: Limits,
+}
+
+impl AuthenticatedClient {
+    pub(crate) fn new(crab: Octocrab) -> Self {
+        Self { crab, limits: Limits::default() }
+    }
+}
+
+/// Credentials of people, by their ids.
+pub(crate) struct CallerClients(HashMap<String, (AuthenticatedClient, Credential)>);
+
+impl CallerClients {
+    /// Returns `None` if all requests use the backend's own credential.
+    pub(crate) fn of(config: &Config) -> Result<Option<Self>> {
+        let Some(wanted) = &config.per_caller else { return Ok(None) };
+        // This client has no credential of its own, so a request contains the person's and no other.
+        let nobody = client::nobody(config)?;
+        let mut hands = HashMap::new();
+        for (id, token) in &wanted.tokens {
+            let token = client::token(&format!("per_caller.tokens.{id}"), token)?;
+            let kind = Credential::of_token(&token);
+            let crab = nobody.user_access_token(token).map_err(client::unusable)?;
+            hands.insert(id.clone(), (AuthenticatedClient::new(crab), kind));
+        }
+        Ok(Some(Self(hands)))
+    }
+
+    /// Returns all credentials with their ids.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&String, &AuthenticatedClient, Credential)> {
+        self.0.iter().map(|(id, (hand, kind))| (id, hand, *kind))
+    }
+}
+
+impl Actions {
+    /// Returns the credential for requests on behalf of a person.
+    ///
+    /// # Errors
+    /// `Denied` without a person, or if their token is unknown.
+    pub(crate) fn client_for(&self, whom: Option<&OnBehalfOf>) -> Result<&AuthenticatedClient> {
+        let Some(persons) = &self.persons else { return Ok(&self.api.own) };
+        let whom = whom.ok_or_else(|| {
+            Error::denied(
+                "this backend acts with the GitHub token of whoever asks (`per_caller`), and nobody is named here: nothing was \
+                 done. Callers have to be known by an API key or a token",
+            )
+        })?;
+        let id = whom.id();
+        persons.0.get(&id).map(|(hand, _)| hand).ok_or_else(|| {
+            Error::denied(format!(
+                "there is no GitHub token for `{}` (`per_caller.tokens`), so nothing was done at GitHub",
+                one_line(&id)
+            ))
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! Content of a dispatch, built from the job and the workflow's file. Recent data of GitHub is reused, so
+//! that a start usually consists of the dispatch alone. A process that is killed between the core's intent
+//! and the dispatch leaves an uncertain task, so this time must be short. It must not dispatch anything.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use taskbridge_sdk::{Error, ErrorKind, GroupKey, JobSpec, Result, one_line};
+use tokio::time::{Instant, timeout};
+
+use crate::backend::Actions;
+use crate::check::allows;
+use crate::config::Target;
+use crate::handle::RunHandle;
+use crate::inputs::{self, render};
+use crate::workflow::{self, Workflow};
+
+/// How long a workflow's file and a repository's default branch are cached.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+/// Age at which they are refreshed if runs of the workflow are polled.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(150);
+/// Maximum number of branches and tags of one workflow whose files are kept in the cache.
+const MOST_REFS: usize = 4;
+
+/// Dispatch to send.
+#[derive(Debug, PartialEq)]
+pub(crate) struct DispatchRequest {
+    pub(crate) repository: String,
+    repository_id: Option<u64>,
+    pub(crate) workflow: String,
+    git_ref: String,
+    inputs: Map<String, Value>,
+    /// True if the run will show the job's key.
+    pub(crate) marked: bool,
+}
+
+impl DispatchRequest {
+    pub(crate) fn path(&self) -> String {
+        format!("/repos/{}/actions/workflows/{}/dispatches", self.repository, self.workflow)
+    }
+
+    pub(crate) fn body(&self, with_details: bool) -> Value {
+        let mut body = json!({"ref": self.git_ref, "inputs": self.inputs});
+        if with_details {
+            body["return_run_details"] = true.into();
+        }
+        body
+    }
+
+    pub(crate) fn place(&self, run: u64) -> RunHandle {
+        RunHandle {
+            repository: self.repository.clone(),
+            repository_id: self.repository_id,
+            workflow: self.workflow.clone(),
+            run,
+            attempt: 1,
+            attached: false,
+        }
+    }
+}
+
+impl Actions {
+    /// Builds the dispatch for a job. If this fails, nothing was sent.
+    pub(crate) async fn order(
+        &self,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+    ) -> Result<DispatchRequest> {
+        let reading = async {
+            match self.order_within(KEPT_FOR, job, target, repository).await {
+                // Cached data may be the cause.
+                Err(error) if matches!(error.kind(), ErrorKind::Rejected | ErrorKind::Config) => {
+                    self.order_anew(job, target, repository).await
+                }
+                order => order,
+            }
+        };
+        // The dispatch needs time as well: the caller's timeout covers the whole start.
+        let late = || Err(Error::unavailable("GitHub answers slowly, so nothing was dispatched"));
+        timeout(self.call_timeout / 2, reading).await.unwrap_or_else(|_| late())
+    }
+
+    /// Builds the dispatch from current data of GitHub.
+    pub(crate) async fn order_anew(
+        &self,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+    ) -> Result<DispatchRequest> {
+        self.order_within(Duration::ZERO, job, target, repository).await
+    }
+
+    async fn order_within(
+        &self,
+        age: Duration,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+    ) -> Result<DispatchRequest> {
+        let git_ref = self.ref_of(age, job, target, repository).await?;
+        let found = self.workflow_of(age, target, repository, &git_ref).await?;
+        if self.known(repository).is_none() {
+            self.default_branch(Duration::MAX, repository).await?;
+        }
+        let (repository, repository_id) = self.now_called(repository);
+        Ok(DispatchRequest {
+            repository,
+            repository_id,
+            workflow: target.workflow.clone(),
+            git_ref,
+            inputs: inputs::of(job, target, &found)?,
+            marked: found.marked,
+        })
+    }
+
+    /// Returns whether the runs of a job show its key, or `None` if that is unknown.
+    pub(crate) async fn carries_mark(
+        &self,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+    ) -> Option<bool> {
+        let git_ref = self.ref_of(Duration::MAX, job, target, repository).await.ok()?;
+        let found = self.workflow_of(Duration::MAX, target, repository, &git_ref).await.ok()?;
+        Some(found.marked)
+    }
+
+    async fn ref_of(
+        &self,
+        age: Duration,
+        job: &JobSpec,
+        target: &Target,
+        repository: &str,
+    ) -> Result<String> {
+        let rendered = match &target.git_ref {
+            Some(template) => render(job, "ref", template)?,
+            None => None,
+        };
+        let Some(git_ref) = rendered else {
+            return self.default_branch(age, repository).await;
+        };
+        if !allows(target.allowed_refs.as_deref(), &git_ref) {
+            let allowed = target.allowed_refs.as_deref().unwrap_or_default().join("`, `");
+            return Err(Error::rejected(format!(
+                "`{}` is not among the allowed refs: `{allowed}`",
+                one_line(&git_ref)
+            )));
+        }
+        Ok(git_ref)
+    }
+
+    /// Reads the workflow's file. If the caller chose the branch, a missing file is the caller's error.
+    async fn workflow_of(
+        &self,
+        age: Duration,
+        target: &Target,
+        repository: &str,
+        git_ref: &str,
+    ) -> Result<Workflow> {
+        let found = workflow::at(&self.api, age, repository, &target.workflow, git_ref).await;
+        let chosen = target.git_ref.as_deref().is_some_and(|template| template.contains("{{"));
+        found.map_err(|error| match error.kind() {
+            ErrorKind::Config if chosen => Error::rejected(error.to_string()),
+            _ => error,
+        })
+    }
+
+    /// Refreshes the data that starts of a workflow need before it expires: its file at the default branch
+    /// and at the branches of recent runs.
+    pub(crate) async fn keep_ready(&self, group: &GroupKey, ran_at: BTreeSet<String>) {
+        let Some((repository, file)) = group.as_str().rsplit_once('/') else { return };
+        if !self.api.own.limits.are_ample() || !self.is_to_be_read(group) {
+            return;
+        }
+        let reading = async {
+            let mut refs = ran_at;
+            refs.extend(self.default_branch(READ_AGAIN_AFTER, repository).await);
+            for git_ref in refs.iter().take(MOST_REFS) {
+                // A start reports an invalid file.
+                drop(workflow::text(&self.api, READ_AGAIN_AFTER, repository, file, git_ref).await);
+            }
+        };
+        // It must not delay the polls.
+        drop(timeout(self.call_timeout / 4, reading).await);
+    }
+
+    /// Returns true once per interval for each workflow.
+    fn is_to_be_read(&self, group: &GroupKey) -> bool {
+        let (mut read, now) = (self.read.lock(), Instant::now());
+        read.retain(|_, at| now - *at < READ_AGAIN_AFTER);
+        let due = !read.contains_key(group);
+        if due {
+            read.insert(group.clone(), now);
+        }
+        due
+    }
+}

@@ -1,0 +1,157 @@
+//! Dependencies: a job that begins after another job of this backend. If that job has ended, its stored end
+//! decides. Otherwise Slurm waits for it. A job number alone is never trusted.
+
+use serde_json::Value;
+use taskbridge_sdk::{Context, Error, JobHandle, JobSpec, JobState, Observation, Result, Templates};
+
+use crate::backend::Slurm;
+use crate::config::{After, When};
+use crate::driver::JobId;
+use crate::folder::{ID, OBSERVED, PLAN};
+use crate::handle::{self, SlurmHandle};
+use crate::plan::Plan;
+use crate::start::{read_id, unreadable};
+
+/// A job that a caller refers to, by the handle of its task or by its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JobReference {
+    pub(crate) job: JobId,
+    /// The name that the job must have.
+    pub(crate) key: Option<String>,
+}
+
+/// Renders the template and parses the result. Returns `None` if the template refers only to a parameter that
+/// was not given.
+pub(crate) fn named(job: &JobSpec, field: &str, template: &str) -> Result<Option<JobReference>> {
+    let arguments = job.arguments.as_object().cloned().unwrap_or_default();
+    let context = Context::new(&arguments, Value::Null, Value::Null);
+    if !context.gives(template) {
+        return Ok(None);
+    }
+    let text = Templates::new().text(field, template, &context)?;
+    if let Some(place) = SlurmHandle::parse(&JobHandle::new(text.trim())) {
+        return Ok(Some(JobReference { job: place.job, key: Some(place.key) }));
+    }
+    let wrong = |_| Error::rejected(format!("`{field}` must be the number of a job, or a task"));
+    text.trim().parse().map(|job| Some(JobReference { job, key: None })).map_err(wrong)
+}
+
+impl Slurm {
+    /// Returns the value for sbatch's `--dependency`, if the job must wait.
+    pub(crate) async fn dependency(&self, job: &JobSpec, after: &After) -> Result<Option<String>> {
+        let Some(named) = named(job, "after.job", &after.job)? else { return Ok(None) };
+        let number = named.job;
+        let unknown = || {
+            Error::rejected(format!(
+                "{number} is no job that was submitted here, so that nothing can come after it"
+            ))
+        };
+        let rows = self.driver.job(number).await?;
+        let key = match named.key {
+            Some(key) => key,
+            None => rows
+                .iter()
+                .filter(|row| handle::is_key(&row.name))
+                .min_by_key(|row| row.state.has_ended())
+                .map(|row| row.name.clone())
+                .ok_or_else(unknown)?,
+        };
+        if !self.is_ours(&key).await? {
+            return Err(unknown());
+        }
+        let folder = self.folder(&key);
+        let (recorded, ended) = self
+            .disks
+            .jobs
+            .run(move || {
+                let read = || Ok((folder.read(ID)?, folder.read_json::<Observation>(OBSERVED)?));
+                read().map_err(|e| unreadable(&folder, e))
+            })
+            .await??;
+        if recorded.as_deref().and_then(read_id) != Some(number) {
+            return Err(unknown());
+        }
+        if let Some(ended) = ended {
+            return match after.when.is_met(&ended.state) {
+                true => Ok(None),
+                false => Err(Error::rejected(format!(
+                    "job {number}, which must come first, did not end as required, so this one cannot begin; run that one again, \
+                     and name its new task"
+                ))),
+            };
+        }
+        // While Slurm still knows a job that has just ended, Slurm decides.
+        match rows.iter().any(|row| row.name == key && !row.state.has_ended()) {
+            true => Ok(Some(format!("{}:{number}", after.when.option()))),
+            false => Err(Error::unavailable(format!("how the job {number} ended is not known yet"))),
+        }
+    }
+}
+
+impl Slurm {
+    /// Returns true if the job of this key was submitted here, as this user.
+    pub(crate) async fn is_ours(&self, key: &str) -> Result<bool> {
+        let (folder, user) = (self.folder(key), self.setup.user.clone());
+        self.disks
+            .jobs
+            .run(move || {
+                let plan = folder.read_json::<Plan>(PLAN).map_err(|e| unreadable(&folder, e))?;
+                Ok(plan.is_some_and(|plan| plan.is_of(user.as_ref())))
+            })
+            .await?
+    }
+}
+
+impl When {
+    fn option(self) -> &'static str {
+        match self {
+            When::Succeeded => "afterok",
+            When::Failed => "afternotok",
+            When::Ended => "afterany",
+        }
+    }
+
+    fn is_met(self, state: &JobState) -> bool {
+        let good = matches!(state, JobState::Succeeded(_));
+        match self {
+            When::Succeeded => good,
+            When::Failed => !good && *state != JobState::Gone,
+            When::Ended => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use taskbridge_sdk::Output;
+    use taskbridge_sdk::suite::job;
+
+    use super::*;
+
+    /// `after.job` takes the handle of a task's job or a plain job number.
+    #[test]
+    fn dependency_is_task_or_job_number() {
+        let read = |value| named(&job(json!({}), json!({"before": value})), "after.job", "{{ before }}");
+        assert_eq!(
+            read(json!("lab/17/tb-a")).unwrap(),
+            Some(JobReference { job: 17, key: Some("tb-a".to_owned()) })
+        );
+        assert_eq!(read(json!(17)).unwrap(), Some(JobReference { job: 17, key: None }));
+        assert_eq!(read(json!(null)).unwrap(), None);
+        for wrong in [json!("17:afterany"), json!("lab/17/../x"), json!(-1), json!("")] {
+            assert!(read(wrong.clone()).is_err_and(|e| e.to_string().contains("`after.job`")), "{wrong}");
+        }
+    }
+
+    /// An ended job meets `succeeded`, `failed` or `ended` by its outcome.
+    #[test]
+    fn dependency_condition_follows_outcome() {
+        let (good, bad) = (JobState::Succeeded(Output::default()), JobState::Failed(Output::default()));
+        assert!(When::Succeeded.is_met(&good) && !When::Succeeded.is_met(&bad));
+        assert!(
+            When::Failed.is_met(&bad) && !When::Failed.is_met(&good) && !When::Failed.is_met(&JobState::Gone)
+        );
+        assert!(When::Ended.is_met(&bad) && When::Ended.is_met(&JobState::Gone));
+    }
+}

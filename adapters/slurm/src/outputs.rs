@@ -1,0 +1,160 @@
+//! Reads the output of a job for the client: the ends of its logs, its result and its artifacts, and messages
+//! about what cannot be read. It must not judge how the job ended.
+
+use std::io;
+use std::path::Path;
+
+use serde_json::Value;
+use taskbridge_sdk::{Artifact, Content};
+
+use crate::folder::{Folder, Stream, read_open};
+use crate::plan::Plan;
+use crate::{artifacts, disk, log};
+
+/// Maximum size of the result file in bytes.
+const RESULT_BYTES: u64 = 1024 * 1024;
+
+/// Maximum number of bytes of each log in the result of a successful job.
+pub(crate) const LOG_BYTES: usize = 4 * 1024;
+
+/// The same for a failed job, whose text stays below 2 KiB.
+pub(crate) const FAILED_LOG_BYTES: usize = 600;
+
+/// The output that was read so far.
+#[derive(Debug, Default)]
+pub(crate) struct JobOutputs {
+    logs: Vec<Content>,
+    notes: Vec<String>,
+    /// What cannot be read at the moment, because the server of its file system is unavailable.
+    pub(crate) later: Option<String>,
+}
+
+impl JobOutputs {
+    /// Reads at most `most` bytes from the end of a log.
+    pub(crate) fn log(&mut self, folder: &Folder, stream: Stream, task: Option<u32>, most: usize) {
+        let what = match stream {
+            Stream::Out => "standard output",
+            Stream::Err => "standard error",
+        };
+        let whose = task.map_or_else(String::new, |task| format!(" of task {task}"));
+        let path = folder.log(stream, task);
+        let tail = match log::tail(&path, most) {
+            Ok(tail) => tail,
+            Err(e) => return self.cannot_be_read(&format!("The {what}{whose}"), &path, &e),
+        };
+        if !tail.text.trim().is_empty() {
+            let part = if tail.cut { "The end of the" } else { "The" };
+            self.logs.push(Content::text(format!("{part} {what}{whose}:\n{}", tail.text)));
+        }
+    }
+
+    /// Checks that the folder in which the script ran exists, if anything is read from it. A folder on
+    /// another file system existed at the submission. After a reboot of this machine, it may not be mounted
+    /// yet.
+    pub(crate) fn finds_root(&mut self, plan: &Plan, folder: &Folder) -> bool {
+        let is_ours = plan.root.starts_with(folder.path());
+        if is_ours || (plan.result.is_none() && plan.artifacts.is_empty()) {
+            return true;
+        }
+        disk::enter_path(&plan.root);
+        let error = match std::fs::metadata(&plan.root) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => e,
+            // Reading from the folder reports any other error.
+            _ => return true,
+        };
+        let shown = plan.root.display();
+        self.later.get_or_insert_with(|| format!("{shown}, where its script ran, is not there"));
+        self.notes.push(format!(
+            "{shown}, where its script ran, cannot be read: {error}. Is its file system mounted here?"
+        ));
+        false
+    }
+
+    /// Reads the result file of the script. Returns `None` if there is no valid one.
+    pub(crate) fn result(&mut self, plan: &Plan, name: &str) -> Option<Value> {
+        let read = || {
+            let Some(file) = artifacts::open_within(plan, name)? else { return Ok(None) };
+            read_open(file, Path::new(name), RESULT_BYTES).map(Some)
+        };
+        let bytes = match read() {
+            Ok(bytes) => bytes?,
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                self.notes.push(format!("The result is not taken: {e}."));
+                return None;
+            }
+            Err(e) => {
+                self.cannot_be_read(&format!("The result `{name}`"), &plan.root.join(name), &e);
+                return None;
+            }
+        };
+        let result = serde_json::from_slice(&bytes);
+        result.map_err(|e| self.notes.push(format!("The result `{name}` is no JSON: {e}."))).ok()
+    }
+
+    /// Lists the artifacts.
+    pub(crate) fn artifacts(&mut self, plan: &Plan) -> Vec<Artifact> {
+        let found = artifacts::list(plan);
+        self.notes.extend(found.left_out);
+        if let Some((path, e)) = &found.unread {
+            let what = format!("{}, where artifacts may lie,", path.display());
+            self.cannot_be_read(&what, path, e);
+        }
+        found.artifacts
+    }
+
+    /// Returns all logs that were read, and the messages about what could not be read.
+    pub(crate) fn into_content(mut self) -> Vec<Content> {
+        if !self.notes.is_empty() {
+            self.logs.push(Content::text(self.notes.join("\n")));
+        }
+        self.logs
+    }
+
+    fn cannot_be_read(&mut self, what: &str, path: &Path, error: &io::Error) {
+        if disk::may_pass(error) {
+            self.later.get_or_insert_with(|| format!("{} cannot be read: {error}", path.display()));
+        }
+        self.notes.push(format!("{what} cannot be read: {error}."));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A result that is missing, too large or invalid is reported in the output.
+    #[test]
+    fn result_file_error_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { root: dir.path().to_owned(), ..Plan::default() };
+        let most = usize::try_from(RESULT_BYTES).unwrap();
+        let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
+        for (written, is_read, told) in [
+            (Some(r#"{"energy": -7.5}"#.to_owned()), true, None),
+            (Some(text(most)), true, None),
+            (
+                Some(text(most + 1)),
+                false,
+                Some("The result is not taken: out.json has 1048577 bytes, the limit is 1048576."),
+            ),
+            (Some("{\"energy\": ".to_owned()), false, Some("The result `out.json` is no JSON: EOF while")),
+            (None, false, None),
+        ] {
+            let file = dir.path().join("out.json");
+            match &written {
+                Some(text) => std::fs::write(&file, text).unwrap(),
+                None => std::fs::remove_file(&file).unwrap(),
+            }
+            let mut left = JobOutputs::default();
+            let result = left.result(&plan, "out.json");
+            let wanted = written.filter(|_| is_read).map(|text| serde_json::from_str(&text).unwrap());
+            assert_eq!(result, wanted, "{told:?}");
+            assert_eq!(left.later, None, "nothing of it may pass");
+            match (told, left.into_content().as_slice()) {
+                (None, []) => {}
+                (Some(words), [Content::Text { text }]) => assert!(text.starts_with(words), "{text}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

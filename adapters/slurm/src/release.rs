@@ -1,0 +1,155 @@
+//! What a poll does about held jobs. Decides whether to release one again, since either its user has held it
+//! or the controller lost a release in a crash. Also finds and cancels duplicates.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use taskbridge_sdk::{Result, Timestamp};
+use tokio::time::Instant;
+
+use crate::backend::Slurm;
+use crate::driver::JobId;
+use crate::folder::{Folder, ID};
+use crate::handle::is_key;
+use crate::job_snapshot::JobSnapshot;
+use crate::queue_cache::Queue;
+use crate::start::read_id;
+use crate::sweep::is_given_up;
+
+/// Interval between attempts of polls to release a job whose release failed, or to cancel a duplicate.
+pub(crate) const TRY_EVERY: Duration = Duration::from_secs(10);
+
+/// Maximum difference between the clocks of a controller and a file system.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+
+/// Maximum downtime of a crashed controller. After a longer one, a held job counts as held by its user.
+pub(crate) const AWAY_FOR: Duration = Duration::from_secs(600);
+
+/// How long the controller's start time is cached. It is requested only if a released job is held.
+pub(crate) const BOOTED_FOR: Duration = Duration::from_secs(60);
+
+/// The time in which a restarted server resumes its interrupted starts, however long it was down.
+const RESUMED_WITHIN: Duration = Duration::from_hours(1);
+
+/// The controller's start time, if it is known, and when the cached value expires.
+#[derive(Clone, Copy)]
+pub(crate) struct Booted {
+    at: Option<Timestamp>,
+    until: Instant,
+}
+
+impl Slurm {
+    /// Decides whether a held job is to be released. If it was released before, its user has held it since,
+    /// perhaps for a reason. The exception: the controller restarted soon after the release and has lost it.
+    pub(crate) async fn should_release(&self, released: Option<Timestamp>) -> bool {
+        let Some(released) = released else { return true };
+        self.booted().await.is_some_and(|booted| {
+            booted + CLOCKS_DIFFER > released && released + AWAY_FOR + CLOCKS_DIFFER > booted
+        })
+    }
+
+    /// Cancels held jobs whose key belongs to another job, or whose start was given up. A late submission can
+    /// leave such a job, and nothing else would ever poll it.
+    pub(crate) async fn cancel_duplicates(&self, queue: &Queue, cases: &[JobSnapshot]) -> Result<()> {
+        if queue.held().is_empty() {
+            return Ok(());
+        }
+        let own: HashSet<JobId> = cases.iter().map(|case| case.place.job).collect();
+        let held: Vec<(JobId, String, Folder)> = queue
+            .held()
+            .iter()
+            .filter(|row| is_key(&row.name) && !own.contains(&row.job))
+            .map(|row| (row.job, row.name.clone(), self.folder(&row.name)))
+            .collect();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let jobs = self.jobs.clone();
+        let too_many = self
+            .disks
+            .jobs
+            .run(move || {
+                let judged = |(job, key, folder): (JobId, String, Folder)| match folder.read(ID).ok()? {
+                    Some(bytes) => (read_id(&bytes)? != job).then_some((job, key, Duration::ZERO)),
+                    // Otherwise the start is in progress, or the job belongs to another server's folder.
+                    None => is_given_up(&jobs, &folder).then_some((job, key, RESUMED_WITHIN)),
+                };
+                held.into_iter().filter_map(judged).collect::<Vec<_>>()
+            })
+            .await?;
+        for (job, key, after) in too_many {
+            let name = format!("{key}/{job}");
+            if self.known.too_many_for(&name) >= after && self.known.is_due(&name, TRY_EVERY) {
+                // The job is held. If this fails, the next poll tries again.
+                drop(self.driver.cancel(job, &key).await);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns when the controller started, if it reports that.
+    async fn booted(&self) -> Option<Timestamp> {
+        if !self.driver.reports_start_time() {
+            return None;
+        }
+        let mut known = self.booted.lock().await;
+        if let Some(booted) = known.filter(|booted| Instant::now() < booted.until) {
+            return booted.at;
+        }
+        // After a failure, the next job of the same poll sends no second request.
+        let (at, keep) = match self.driver.cluster().await {
+            Ok(cluster) => (cluster.booted, BOOTED_FOR),
+            Err(_) => (None, TRY_EVERY),
+        };
+        *known = Some(Booted { at, until: Instant::now() + keep });
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use taskbridge_sdk::{JobHandle, Subject};
+
+    use super::*;
+    use crate::fake::{Fake, held};
+    use crate::folder::PLAN;
+    use crate::plan::Plan;
+    use crate::sweep::sweep;
+
+    /// A held job whose start was given up a day ago is cancelled, once the server had time to resume starts.
+    #[tokio::test(start_paused = true)]
+    async fn abandoned_held_job_is_cancelled() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fake, jobs, day) = (Fake::default(), dir.path(), Duration::from_hours(24));
+        let slurm = Slurm::with(Box::new(fake.clone()), jobs);
+        for key in ["tb-given-up", "tb-begins", "tb-recorded", "tb-of-no-plan"] {
+            let folder = slurm.folder(key);
+            folder.make(None).unwrap();
+            if key != "tb-of-no-plan" {
+                folder.write_json(PLAN, &Plan::default()).unwrap();
+            }
+        }
+        slurm.folder("tb-recorded").write_first(ID, b"11").unwrap();
+        sweep(jobs, Duration::MAX).unwrap();
+        let swept = std::fs::metadata(jobs.join(".swept")).unwrap().modified().unwrap();
+        for key in ["tb-given-up", "tb-recorded"] {
+            let plan = std::fs::File::open(slurm.folder(key).file(PLAN)).unwrap();
+            plan.set_modified(swept - day).unwrap();
+        }
+        let rows = [
+            (9, "tb-given-up"),
+            (10, "tb-begins"),
+            (11, "tb-recorded"),
+            (12, "tb-of-no-plan"),
+            (13, "tb-elsewhere"),
+        ];
+        fake.knows().rows = rows.map(|(job, name)| held(job, name)).into();
+        let handles = [JobHandle::new("lab/7/tb-a")];
+        let look = async || drop(slurm.poll_jobs(&Subject::watched(&handles)).await);
+        look().await;
+        assert!(fake.knows().cancelled.is_empty(), "a server that was away goes on with its starts");
+        tokio::time::advance(RESUMED_WITHIN).await;
+        look().await;
+        assert_eq!(fake.knows().cancelled, [9]);
+    }
+}

@@ -1,0 +1,252 @@
+//! Abuse detection: one owner or address that repeats what should be rare. It reports each pattern once per
+//! window. Further events are counted but not written, so that no caller fills the log. Each pattern has its
+//! own table, so that a flood in one hides nothing in the others. Pure: the caller passes the time, and past
+//! windows are deleted.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use taskbridge_sdk::Timestamp;
+
+use super::record::Kind;
+
+/// The length of a counting window.
+pub const WINDOW: Duration = Duration::from_secs(60);
+/// The minimum interval between sweeps of all counters: a sweep takes a while, and all callers wait for it.
+const SWEEP: Duration = Duration::from_secs(1);
+/// The alert threshold per window.
+pub const SUSPICIOUS: u32 = 20;
+/// The maximum lines per pattern, subject and window.
+pub const WRITTEN: u32 = 100;
+/// The maximum lines per window for one caller who reads the same data again, or who repeats the stage of a
+/// task.
+const AGAIN: u32 = 10;
+/// The maximum number of subjects of a pattern. Beyond it, new ones share one counter.
+const MOST: usize = 4_096;
+
+/// The subject of the shared counter.
+const REST: &str = "all others";
+
+/// A pattern of events that are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pattern {
+    /// Lookups of tasks that do not exist.
+    Lookups,
+    /// Failed authentications.
+    Authentications,
+    /// Polls, calls and other requests beyond a limit.
+    Excess,
+    /// Calls without permission.
+    Denials,
+    /// Repeated reads of the same data by one caller within the window. The subject is the caller and the
+    /// data.
+    Reads,
+    /// Reports of a client on a task that it created for a question. The subject is the caller and the
+    /// question.
+    Words,
+}
+
+impl Pattern {
+    /// Returns its name in a line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pattern::Lookups => "many failed lookups",
+            Pattern::Authentications => "many failed authentications",
+            Pattern::Excess => "many requests beyond a limit",
+            Pattern::Denials => "many denied calls",
+            Pattern::Reads => "many reads of one and the same",
+            Pattern::Words => "many words on one task of a client's",
+        }
+    }
+
+    /// Returns the pattern of a kind of event.
+    pub const fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::LookupFailed => Some(Pattern::Lookups),
+            Kind::AuthFailed => Some(Pattern::Authentications),
+            Kind::LimitExceeded => Some(Pattern::Excess),
+            Kind::CallDenied => Some(Pattern::Denials),
+            Kind::ResultRead | Kind::LogRead | Kind::ArtifactRead => Some(Pattern::Reads),
+            Kind::ClientTask => Some(Pattern::Words),
+            _ => None,
+        }
+    }
+
+    /// Returns the maximum lines per subject and window.
+    const fn written(self) -> u32 {
+        match self {
+            Pattern::Reads | Pattern::Words => AGAIN,
+            Pattern::Lookups | Pattern::Authentications | Pattern::Excess | Pattern::Denials => WRITTEN,
+        }
+    }
+
+    /// Returns true if the subjects beyond the limit share one counter. A caller who reads much data, or
+    /// gets many questions, is not suspicious: all of these lines are written.
+    const fn has_rest(self) -> bool {
+        !matches!(self, Pattern::Reads | Pattern::Words)
+    }
+}
+
+/// The decision on one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlertDecision {
+    /// Whether its line is written.
+    pub writes: bool,
+    /// Whether this event reaches the alert threshold.
+    pub is_first: bool,
+}
+
+/// A window that is over, and in which some lines were suppressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuppressedWindow {
+    /// The pattern.
+    pub pattern: Pattern,
+    /// The subject.
+    pub subject: String,
+    /// The number of events.
+    pub count: u32,
+}
+
+/// The event counters per pattern and subject.
+#[derive(Debug, Default)]
+pub struct Suspects {
+    counts: HashMap<Pattern, HashMap<String, (Timestamp, u32)>>,
+    swept: Option<Timestamp>,
+}
+
+impl Suspects {
+    /// Counts one event.
+    pub fn count(
+        &mut self,
+        pattern: Pattern,
+        subject: &str,
+        now: Timestamp,
+    ) -> (AlertDecision, Vec<SuppressedWindow>) {
+        let mut over = Vec::new();
+        let known = self.counts.get(&pattern).and_then(|subjects| subjects.get(subject));
+        let is_known = known.is_some_and(|(since, _)| lasts(*since, now));
+        if !is_known && self.swept.is_none_or(|swept| now.since(swept) >= SWEEP) {
+            over = self.over(now);
+        }
+        let subjects = self.counts.entry(pattern).or_default();
+        let is_full = !subjects.contains_key(subject) && subjects.len() >= MOST;
+        if is_full && !pattern.has_rest() {
+            return (AlertDecision { writes: true, is_first: false }, over);
+        }
+        let subject = if is_full { REST } else { subject };
+        let (since, count) = subjects.entry(subject.to_owned()).or_insert((now, 0));
+        // This window ends on time, independently of the sweeps.
+        if !lasts(*since, now) {
+            let before = std::mem::take(count);
+            *since = now;
+            if before > pattern.written() {
+                over.push(SuppressedWindow { pattern, subject: subject.to_owned(), count: before });
+            }
+        }
+        *count = count.saturating_add(1);
+        (AlertDecision { writes: *count <= pattern.written(), is_first: *count == SUSPICIOUS }, over)
+    }
+
+    /// Deletes the windows that are over. Returns those with suppressed lines.
+    pub fn over(&mut self, now: Timestamp) -> Vec<SuppressedWindow> {
+        self.swept = Some(now);
+        let mut over = Vec::new();
+        for (pattern, subjects) in &mut self.counts {
+            subjects.retain(|subject, (since, count)| {
+                let lasts = lasts(*since, now);
+                if !lasts && *count > pattern.written() {
+                    over.push(SuppressedWindow {
+                        pattern: *pattern,
+                        subject: subject.clone(),
+                        count: *count,
+                    });
+                }
+                lasts
+            });
+        }
+        over
+    }
+}
+
+/// Returns true if a window that began at `since` is not over.
+fn lasts(since: Timestamp, now: Timestamp) -> bool {
+    now.since(since) < WINDOW
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_millis(0) + Duration::from_secs(seconds)
+    }
+
+    /// At most `WRITTEN` events of a subject are logged per window; the end of the window reports the count.
+    #[test]
+    fn alert_is_raised_once_per_window() {
+        let mut suspects = Suspects::default();
+        let judged: Vec<AlertDecision> =
+            (0..200).map(|_| suspects.count(Pattern::Lookups, "ann", at(0)).0).collect();
+        assert_eq!(judged.iter().filter(|judged| judged.is_first).count(), 1);
+        assert_eq!(judged.iter().filter(|judged| judged.writes).count(), WRITTEN as usize);
+        let (bob, over) = suspects.count(Pattern::Lookups, "bob", at(59));
+        assert_eq!((bob, over), (AlertDecision { writes: true, is_first: false }, Vec::new()));
+        let (ann, over) = suspects.count(Pattern::Lookups, "ann", at(60));
+        assert!(ann.writes && !ann.is_first, "another window");
+        assert_eq!(
+            over,
+            [SuppressedWindow { pattern: Pattern::Lookups, subject: "ann".to_owned(), count: 200 }]
+        );
+        assert_eq!(suspects.over(at(1000)), []);
+        assert!(suspects.counts[&Pattern::Lookups].is_empty(), "what is past is forgotten");
+    }
+
+    /// Any event triggers the check of all windows, and each window ends at its own time.
+    #[test]
+    fn alert_windows_are_checked_every_second() {
+        let mut suspects = Suspects::default();
+        let ends = |count| SuppressedWindow { pattern: Pattern::Lookups, subject: "ann".to_owned(), count };
+        let mut again = |subject: &str, millis: u64, times: u32| {
+            let now = Timestamp::from_millis(0) + Duration::from_millis(millis);
+            (0..times).flat_map(|_| suspects.count(Pattern::Lookups, subject, now).1).collect::<Vec<_>>()
+        };
+        assert_eq!(again("ann", 0, 200), []);
+        assert_eq!(again("new", 59_500, 1), []);
+        assert_eq!(again("newer", 60_200, 1), [], "it was done 700 ms ago");
+        assert_eq!(again("newest", 60_500, 1), [ends(200)]);
+        assert_eq!(again("ann", 60_600, 300), []);
+        assert_eq!(again("another", 120_000, 1), []);
+        assert_eq!(again("ann", 120_700, 1), [ends(300)], "her own window is over at its own moment");
+    }
+
+    /// Reads of different artifacts are all logged; repeats of one are only counted after the first few.
+    #[test]
+    fn repeated_reads_are_summarized() {
+        let mut suspects = Suspects::default();
+        let things = 2 * MOST;
+        let written = (0..things)
+            .filter(|n| suspects.count(Pattern::Reads, &format!("ann {n}"), at(0)).0.writes)
+            .count();
+        assert_eq!(written, things);
+        let again = (0..1_000).filter(|_| suspects.count(Pattern::Reads, "ann 1", at(1)).0.writes).count();
+        assert_eq!(again, AGAIN as usize - 1, "one was before");
+        let over = suspects.over(at(60));
+        assert_eq!(
+            over,
+            [SuppressedWindow { pattern: Pattern::Reads, subject: "ann 1".to_owned(), count: 1_001 }]
+        );
+    }
+
+    /// Subjects beyond the limit of a table share one entry, and one full table does not affect another.
+    #[test]
+    fn alert_memory_is_bounded() {
+        let mut suspects = Suspects::default();
+        let firsts = (0..3 * MOST)
+            .filter(|n| suspects.count(Pattern::Authentications, &n.to_string(), at(0)).0.is_first)
+            .count();
+        assert_eq!(suspects.counts[&Pattern::Authentications].len(), MOST + 1);
+        assert_eq!(firsts, 1, "all that have no room of their own are one");
+        let (ann, _) = suspects.count(Pattern::Lookups, "ann", at(0));
+        assert!(ann.writes, "who fills one table hides nothing of another");
+    }
+}

@@ -1,0 +1,126 @@
+//! The context of the current request: caller, address and request ids. It is task-local while the request
+//! is handled, like a tracing span, so that audit lines contain it without being passed through the
+//! operations. It decides nothing.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::task::futures::TaskLocalFuture;
+
+use super::record::{AuditCaller, Request, RequestOrigin, capped, trace_id};
+use crate::auth::Principal;
+use crate::seal::Seal;
+
+tokio::task_local! {
+    static ASKING: Arc<RequestContext>;
+}
+
+/// The domain of session digests in lines.
+const SESSION: &str = "audit session";
+
+/// The context of a request.
+#[derive(Debug, Default)]
+pub struct RequestContext {
+    /// The authenticated caller; `None` before authentication.
+    pub principal: Option<Principal>,
+    /// An operator's name, for a command at a terminal.
+    pub operator: Option<String>,
+    /// The request's method.
+    pub method: Option<String>,
+    /// Its JSON-RPC id.
+    pub id: Option<String>,
+    /// The server's internal id of its session.
+    pub session: Option<String>,
+    /// Its trace, as a `traceparent`.
+    pub trace: Option<String>,
+    /// Set once an audit line was recorded for it.
+    told: AtomicBool,
+    /// Set once an audit line for it was lost because the queue was full.
+    lost: AtomicBool,
+}
+
+impl RequestContext {
+    /// Creates the context of an authenticated caller.
+    pub fn of(principal: &Principal) -> Self {
+        Self { principal: Some(principal.clone()), ..Self::default() }
+    }
+
+    /// Creates the context of an operator at a terminal of this machine.
+    pub fn operator(name: String) -> Self {
+        Self { operator: Some(name), ..Self::default() }
+    }
+
+    /// Runs a future in the context of this request.
+    pub fn within<F: Future>(self: &Arc<Self>, work: F) -> TaskLocalFuture<Arc<Self>, F> {
+        ASKING.scope(Arc::clone(self), work)
+    }
+
+    /// Runs a closure in the context of this request.
+    pub fn while_doing<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        ASKING.sync_scope(Arc::clone(self), work)
+    }
+
+    /// Returns the current context; `None` for work that the process does by itself.
+    pub(super) fn here() -> Option<Arc<Self>> {
+        ASKING.try_with(Arc::clone).ok()
+    }
+
+    pub(super) fn mark_recorded(&self) {
+        self.told.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn mark_lost(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if a line for it was lost since the last call.
+    pub(super) fn take_lost(&self) -> bool {
+        self.lost.swap(false, Ordering::Relaxed)
+    }
+
+    /// Returns true if a line for it was recorded since the last call.
+    pub(super) fn take_told(&self) -> bool {
+        self.told.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn who(&self) -> Option<AuditCaller> {
+        if let Some(name) = &self.operator {
+            return Some(AuditCaller { name: capped(name), ..AuditCaller::default() });
+        }
+        let Principal { owner, identified, who, .. } = self.principal.as_ref()?;
+        let text = |text: &Option<String>| text.as_deref().map(capped);
+        Some(AuditCaller {
+            name: capped(&who.name),
+            owner: Some(capped(owner.as_str())),
+            identified: Some(*identified),
+            issuer: text(&who.issuer),
+            subject: text(&who.subject),
+            client: text(&who.client),
+            tenant: text(&who.tenant),
+        })
+    }
+
+    pub(super) fn from(&self) -> RequestOrigin {
+        let by = match (&self.operator, self.address()) {
+            (Some(_), _) => "terminal",
+            (None, Some(_)) => "http",
+            (None, None) => "stdio",
+        };
+        RequestOrigin { by, address: self.address().map(|address| address.to_string()) }
+    }
+
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.principal.as_ref()?.from
+    }
+
+    pub(super) fn request(&self, seal: &Seal) -> Option<Request> {
+        let request = Request {
+            method: self.method.as_deref().map(capped),
+            id: self.id.as_deref().map(capped),
+            session: self.session.as_deref().map(|nonce| seal.digest(&[SESSION, nonce])),
+            trace: self.trace.as_deref().map(trace_id),
+        };
+        (request != Request::default()).then_some(request)
+    }
+}

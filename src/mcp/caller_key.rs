@@ -1,0 +1,33 @@
+//! [`CallerKey`]: the caller key of counters and limits. It is the owner or, for callers who cannot be
+//! distinguished, the network address. One of them must not use up the limits of all.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::LazyLock;
+
+use crate::auth::{Principal, of_one_user};
+
+/// The caller key: a hash instead of a name, so that counting allocates no memory per request. Two callers
+/// have the same key with a probability of 1 in 2^64, and then share their limits. Without the hash key, a
+/// caller cannot raise this probability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CallerKey(u64);
+
+/// The hash key of this process.
+static KEYED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+impl CallerKey {
+    /// Returns the key of an identified owner, whatever the address, or else the key of an address or
+    /// network.
+    pub(super) fn of(principal: &Principal) -> Self {
+        Self(match principal.identified {
+            true => KEYED.hash_one((1, principal.owner.as_str())),
+            false => KEYED.hash_one((2, principal.from.map(of_one_user))),
+        })
+    }
+
+    /// Returns the key of an owner with this name.
+    #[cfg(test)]
+    pub(super) fn named(name: &str) -> Self {
+        Self(KEYED.hash_one((1, name)))
+    }
+}

@@ -1,0 +1,132 @@
+//! [`AccessControl`]: the access rules of the endpoint, which a new config can replace while connections are
+//! open. Callers who lose access also lose their open streams. It must not know what requests ask for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::forwarded::Proxies;
+use super::limits::ConnectionLimits;
+use super::tls::Tls;
+use crate::auth::{Authenticator, Certificate, Peer, Presented, Principal, Unauthorized};
+use crate::mcp::origin::OriginPolicy;
+
+/// Maximum time until the clock is read again, because the system time can be changed.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Maximum number of connections to a page on another address, such as the metrics. They use reserved
+/// descriptors.
+const PAGE_CONNECTIONS: usize = 8;
+
+/// Who may use the server, and from where.
+#[derive(Clone, Debug)]
+pub struct AccessRules {
+    /// Authenticates callers.
+    pub auth: Authenticator,
+    /// The allowed web page origins and the server's host names.
+    pub doors: OriginPolicy,
+    /// The limits of a connection.
+    pub limits: ConnectionLimits,
+    /// The TLS configuration.
+    pub tls: Option<Tls>,
+    /// The trusted proxies.
+    pub proxies: Proxies,
+}
+
+impl AccessRules {
+    /// Rules of a page on another address: no authentication, no TLS, few connections, and otherwise the
+    /// default limits.
+    pub fn plain() -> Self {
+        let auth = Authenticator::None { single_user: false };
+        let limits = ConnectionLimits { connections: PAGE_CONNECTIONS, ..ConnectionLimits::default() };
+        let (doors, proxies) = Default::default();
+        Self { auth, doors, limits, tls: None, proxies }
+    }
+
+    /// Authenticates a request. A client certificate counts only while the current authorities vouch for it,
+    /// however long its connection lasts.
+    ///
+    /// # Errors
+    /// See [`Unauthorized`].
+    pub(super) async fn authenticate(&self, presented: &Presented<'_>) -> Result<Principal, Unauthorized> {
+        let Presented { authorization, peer: &Peer { address, ref certificate } } = *presented;
+        if certificate.as_ref().is_none_or(|shown| self.vouch_for(shown)) {
+            return self.auth.authenticate(presented).await;
+        }
+        let peer = Peer { address, certificate: None };
+        self.auth.authenticate(&Presented { authorization, peer: &peer }).await
+    }
+
+    /// Returns true if these rules would still admit this caller with the same identity.
+    fn still_know(&self, principal: &Principal) -> bool {
+        principal.certificate().is_none_or(|shown| self.vouch_for(shown)) && self.auth.still_admits(principal)
+    }
+
+    /// Returns true if a connection that began under other rules may continue under these. The trusted
+    /// proxies must be the same, and TLS must accept its client.
+    fn go_on_with(&self, peer: &Peer, began: &AccessRules) -> bool {
+        let secured = match (&self.tls, &began.tls) {
+            (None, None) => true,
+            (Some(tls), Some(_)) => tls.serves(peer.certificate.as_deref()),
+            _ => false,
+        };
+        secured && self.proxies == began.proxies
+    }
+
+    fn vouch_for(&self, shown: &Certificate) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.vouches(shown))
+    }
+}
+
+/// The rules in force.
+#[derive(Debug)]
+pub struct AccessControl(watch::Sender<Arc<AccessRules>>);
+
+impl AccessControl {
+    /// Starts with these rules.
+    pub fn new(rules: AccessRules) -> Self {
+        Self(watch::Sender::new(Arc::new(rules)))
+    }
+
+    /// Replaces the rules. Keeps the cached data of token issuers.
+    pub fn replace(&self, mut rules: AccessRules) {
+        rules.auth.inherit(&self.rules().auth);
+        self.0.send_replace(Arc::new(rules));
+    }
+
+    /// Returns the rules in force.
+    pub(super) fn rules(&self) -> Arc<AccessRules> {
+        Arc::clone(&self.0.borrow())
+    }
+
+    /// Waits until the rules in force no longer permit a connection that began under `began`.
+    pub(super) async fn wait_until_disallowed(&self, peer: &Peer, began: &AccessRules) {
+        // The sender lives in `self`, so the wait has no other way to end.
+        drop(self.0.subscribe().wait_for(|rules| !rules.go_on_with(peer, began)).await);
+    }
+
+    /// Waits until this caller would no longer be admitted with the same identity. New rules take effect at
+    /// once. The expiry of credentials takes effect after `grace`.
+    pub(super) async fn wait_until_revoked(&self, principal: &Principal, grace: Duration) {
+        let mut rules = self.0.subscribe();
+        loop {
+            let left = {
+                let rules = rules.borrow_and_update();
+                if !rules.still_know(principal) {
+                    return;
+                }
+                match rules.auth.time_left(principal, grace) {
+                    Some(left) if left.is_zero() => return,
+                    left => left,
+                }
+            };
+            // The sender lives in `self`, so rules can change during the whole wait.
+            match left {
+                None => drop(rules.changed().await),
+                Some(left) => drop(timeout(left.min(LONGEST), rules.changed()).await),
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! [`UninitializedSessions`]: which sessions' clients are ready (have sent `notifications/initialized`), as
+//! far as this process knows. Until then they are asked nothing. Where several processes share a store, the
+//! others read it from the session's row. It must not know what would be asked.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::Timestamp;
+
+use super::session::Session;
+
+/// How long a client may take. After that it is asked anyway: otherwise its job would wait forever.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// Number of remembered sessions at which all are removed.
+const MOST: usize = 10_000;
+
+/// Sessions by nonce, and whether their clients are ready. A session without an entry counts as ready: it
+/// began before this process did, or its row has not been read yet.
+#[derive(Debug, Default)]
+pub struct UninitializedSessions(Mutex<HashMap<String, bool>>);
+
+impl UninitializedSessions {
+    /// Records that a session has begun, here or elsewhere, whose client is not known to be ready.
+    pub(super) fn begin(&self, session: &Session) {
+        self.set(session, false);
+    }
+
+    /// Records that its client is ready.
+    pub(super) fn end(&self, session: &Session) {
+        self.set(session, true);
+    }
+
+    /// Returns true if its client is known not to be ready.
+    pub(super) fn has(&self, session: &Session, now: Timestamp) -> bool {
+        is_young(session, now) && self.0.lock().get(&session.nonce) == Some(&false)
+    }
+
+    /// Returns true if its client may not be ready, as far as is known here.
+    pub(super) fn may_have(&self, session: &Session, now: Timestamp) -> bool {
+        is_young(session, now) && self.0.lock().get(&session.nonce) != Some(&true)
+    }
+
+    fn set(&self, session: &Session, ready: bool) {
+        if !session.client.can_be_asked() {
+            return;
+        }
+        let mut sessions = self.0.lock();
+        if sessions.len() == MOST && !sessions.contains_key(&session.nonce) {
+            sessions.clear();
+        }
+        sessions.insert(session.nonce.clone(), ready);
+    }
+}
+
+fn is_young(session: &Session, now: Timestamp) -> bool {
+    session.client.can_be_asked() && now < session.issued + GRACE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::generation::Revision;
+    use crate::mcp::session::ClientCapabilities;
+    use crate::tasks::task::Owner;
+
+    /// A session counts as initialized after its notification or a minute; their number is bounded.
+    #[test]
+    fn session_is_ready_after_timeout() {
+        let sessions = UninitializedSessions::default();
+        let at = |seconds: i64| Timestamp::from_millis(seconds * 1000);
+        let session = |nonce: &str, elicitation_form| {
+            let client = ClientCapabilities { elicitation_form, ..ClientCapabilities::default() };
+            Session::for_tests(Revision::ALL[0], client, Owner::new("ann"), nonce, at(0))
+        };
+        let (one, two, deaf) = (session("1", true), session("2", true), session("3", false));
+        for session in [&one, &two, &deaf] {
+            sessions.begin(session);
+        }
+        let elsewhere = session("4", true);
+        let all = [&one, &two, &deaf, &elsewhere];
+        assert_eq!(all.map(|session| sessions.has(session, at(59))), [true, true, false, false]);
+        sessions.end(&one);
+        assert_eq!(all.map(|session| sessions.has(session, at(59))), [false, true, false, false]);
+        assert_eq!(all.map(|session| sessions.may_have(session, at(59))), [false, true, false, true]);
+        assert!(!all.into_iter().any(|session| sessions.may_have(session, at(60))));
+        for n in 0..MOST {
+            sessions.begin(&session(&format!("n{n}"), true));
+        }
+        assert!(sessions.0.lock().len() <= MOST);
+    }
+}

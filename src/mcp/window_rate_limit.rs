@@ -1,0 +1,70 @@
+//! Rate limit over longer windows: calls per minute, sessions ended per day. Each process counts on its own,
+//! and forgets a caller within the window.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::caller_key::CallerKey;
+
+/// A rate limit per caller.
+#[derive(Debug)]
+pub(super) struct WindowRateLimit {
+    window: Duration,
+    /// For each caller, the time until which its past events use up its rate (GCRA).
+    used: Mutex<HashMap<CallerKey, Instant>>,
+}
+
+impl WindowRateLimit {
+    /// Limits the events within each window of this length.
+    pub(super) fn within(window: Duration) -> Self {
+        Self { window, used: Mutex::default() }
+    }
+
+    /// Counts one more event of a caller who may have `most` within the window.
+    ///
+    /// # Errors
+    /// The time until the next event is allowed. The refused event is not counted.
+    pub(super) fn take(&self, caller: CallerKey, most: u32, now: Instant) -> Result<(), Duration> {
+        let mut used = self.used.lock();
+        if !used.contains_key(&caller) {
+            // Removes inactive callers when a new caller arrives.
+            used.retain(|_, until| *until > now);
+        }
+        let until = used.get(&caller).copied().unwrap_or(now).max(now) + self.window / most.max(1);
+        match until.checked_duration_since(now + self.window) {
+            Some(over) if !over.is_zero() => Err(over),
+            _ => {
+                used.insert(caller, until);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A burst is allowed, then one request per interval. Refused requests do not count.
+    #[test]
+    fn rate_limit_allows_burst_per_caller() {
+        let rates = WindowRateLimit::within(Duration::from_secs(60));
+        let start = Instant::now();
+        let take = |caller, at| rates.take(CallerKey::named(caller), 6, start + Duration::from_secs(at));
+        for _ in 0..6 {
+            assert_eq!(take("ann", 0), Ok(()));
+        }
+        assert_eq!(take("ann", 0), Err(Duration::from_secs(10)));
+        assert_eq!(take("ann", 4), Err(Duration::from_secs(6)), "a refusal counts for nothing");
+        assert_eq!(take("bob", 4), Ok(()), "each by themselves");
+        assert_eq!(take("ann", 10), Ok(()));
+        assert_eq!(take("ann", 11), Err(Duration::from_secs(9)));
+        for _ in 0..6 {
+            assert_eq!(take("ann", 200), Ok(()));
+        }
+        assert_eq!(take("cid", 400), Ok(()));
+        assert_eq!(rates.used.lock().len(), 1, "silent callers are forgotten");
+    }
+}

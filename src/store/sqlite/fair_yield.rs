@@ -1,0 +1,79 @@
+//! Fairness between processes. SQLite has no queue for its lock: a process that retakes it immediately
+//! could block another process's writes for seconds. So a process that writes continuously leaves a gap now
+//! and then.
+
+use std::time::{Duration, Instant};
+
+use super::connect::BUSY_LOOK;
+
+/// How long this process has been writing without a gap.
+pub(super) struct FairYield {
+    since: Instant,
+    last: Instant,
+}
+
+impl FairYield {
+    /// Maximum time of continuous writes before a gap.
+    const LENGTH: Duration = Duration::from_millis(200);
+
+    /// Length of a gap: long enough for a waiting process to notice.
+    pub(super) const GAP: Duration = BUSY_LOOK.saturating_mul(2);
+
+    /// Starts the measurement; others could write until now.
+    pub(super) fn begin(now: Instant) -> Self {
+        Self { since: now, last: now }
+    }
+
+    /// Returns true if a gap is needed first. The writer calls it before each transaction.
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+        let rested = now.duration_since(self.last) >= Self::GAP;
+        let over = !rested && now.duration_since(self.since) >= Self::LENGTH;
+        if rested || over {
+            self.since = now;
+        }
+        over
+    }
+
+    /// Records the end of a transaction.
+    pub(super) fn wrote(&mut self, now: Instant) {
+        self.last = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts the gaps within one second of transactions that take `long`, with pauses of `pause` between
+    /// them.
+    fn gaps(long: Duration, pause: Duration) -> usize {
+        let begin = Instant::now();
+        let mut now = begin;
+        let mut turn = FairYield::begin(now);
+        let mut gaps = 0;
+        while now.duration_since(begin) < Duration::from_secs(1) {
+            if turn.is_over(now) {
+                gaps += 1;
+                now += FairYield::GAP;
+            }
+            now += long;
+            turn.wrote(now);
+            now += pause;
+        }
+        gaps
+    }
+
+    /// A writer without pauses yields to other processes at regular intervals.
+    #[test]
+    fn continuous_writer_leaves_gaps() {
+        assert_eq!(gaps(Duration::from_micros(300), Duration::from_micros(10)), 4);
+        assert_eq!(gaps(Duration::from_millis(40), Duration::ZERO), 4);
+        assert_eq!(gaps(Duration::from_millis(300), Duration::ZERO), 3);
+    }
+
+    #[test]
+    fn pausing_writer_leaves_no_gaps() {
+        assert_eq!(gaps(Duration::from_micros(300), FairYield::GAP), 0);
+        assert_eq!(gaps(Duration::from_millis(300), Duration::from_millis(20)), 0);
+    }
+}

@@ -1,0 +1,470 @@
+//! Actions: start, find, cancel, answer, poll, resolve, expire. For each leased row, makes the one engine
+//! call that is pending, and writes its result. Each row comes with a call permit of its backend.
+
+mod calls;
+
+use std::time::Duration;
+
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span};
+
+use super::Core;
+use super::claims::Claims;
+use super::engine::CallPermit;
+use crate::tasks::audit::AuditEvent;
+use crate::tasks::history::{CallTo, EventWithCall};
+use crate::tasks::machine::{self, Action, Event};
+use crate::tasks::service::{CommittedStart, DeferredWrite, Orphan};
+use crate::tasks::store::{Lease, StoreError};
+use crate::tasks::task::{Job, Task};
+use crate::tasks::task_writer::{Commit, PollRequest};
+
+/// How long a row that this process wrote is assumed current. Short compared with any lease.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// A row that this process has leased.
+pub(super) struct LeasedRow {
+    task: Task,
+    /// When the lease began, or slightly earlier.
+    since: Instant,
+    /// True if the row is marked "may have been sent" because this process wrote that and has not
+    /// sent the start yet.
+    unsent: bool,
+    /// See [`CommittedStart::is_newborn`].
+    is_newborn: bool,
+    /// Set while it is unknown whether the row was written at all.
+    orphan: Option<Orphan>,
+    /// The call permit of its backend, until the call is made or given up.
+    place: Option<CallPermit>,
+    /// The identity of its backend, as known when the row was leased.
+    identity: Option<String>,
+}
+
+impl Core {
+    /// Processes rows until `stop`, then finishes the actions that are in progress.
+    pub(super) async fn acts(&self, fresh: &mut mpsc::Receiver<CommittedStart>, stop: &CancellationToken) {
+        let mut running = FuturesUnordered::new();
+        // A stream keeps its state between polls, so an unfinished claim is never dropped with its rows.
+        let claims = stream::unfold(Claims::new(self.engines.clone()), async |mut claims| {
+            let leased = self.claim_due(&mut claims).await;
+            Some((leased, claims))
+        });
+        let mut claims = std::pin::pin!(claims);
+        loop {
+            // The number of permits bounds the actions that have one, so they do not delay the others.
+            let room = running.len() < self.settings.max_acts + self.engines.capacity();
+            // The branches are always polled in this order, so that a simulation can replay it.
+            // Fresh rows have permits and never wait for capacity: a lease that expires here would
+            // hide that their starts were not sent.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(()) = running.next(), if !running.is_empty() => {}
+                Some(rows) = claims.next(), if room => {
+                    running.extend(rows.into_iter().map(|leased| self.act(leased)));
+                }
+                Some(fresh) = fresh.recv() => running.push(self.act(self.fresh(fresh))),
+            }
+        }
+        // The rows of these already record their starts, but it is faster to send them now than to
+        // leave them to recovery.
+        while let Ok(fresh) = fresh.try_recv() {
+            running.push(self.act(self.fresh(fresh)));
+        }
+        while running.next().await.is_some() {}
+    }
+
+    /// Prepares a row that was handed over with an unsent start.
+    pub(super) fn fresh(
+        &self,
+        CommittedStart { task, since, is_newborn, orphan, place }: CommittedStart,
+    ) -> LeasedRow {
+        let identity = self.engines.identity(&task.backend);
+        LeasedRow { task, since, unsent: true, is_newborn, orphan, place, identity }
+    }
+
+    /// Performs the pending action of one row, and releases the row.
+    async fn act(&self, mut leased: LeasedRow) {
+        let _hand = match self.in_hand.take(&leased.task.id) {
+            Some(hand) => hand,
+            // Another action of this process on the row is running, or its result is still being written.
+            // Only this action knows that its start was not sent, so it runs after the other one, unless that
+            // one sent the start. If it wrote this now, it would end the lease that the other action uses.
+            None if leased.unsent => self.in_hand.wait_for(&leased.task.id).await,
+            // The other action releases the row at its end. Its lease may be newer than this one, which may
+            // have expired while this action was queued, so this action must not release it.
+            None => return,
+        };
+        if let Some(orphan) = leased.orphan.take()
+            && !self.adopt(&mut leased, orphan).await
+        {
+            return;
+        }
+        if leased.place.is_none() {
+            return self.put_back(leased).await;
+        }
+        match self.owed(&leased) {
+            // The clock was corrected after the commit of the start, so the start is not due yet. The row
+            // must record that it was not sent before the lease ends.
+            Action::Rest if leased.unsent => return self.put_back(leased).await,
+            Action::Rest => return self.release(&leased.task).await,
+            Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
+            Action::Resolve => return self.resolve(leased).await,
+            _ => {}
+        }
+        // Decide again once the row is current and the lease outlasts a call, so that nothing happens between
+        // the decision and the call. A row that this process has just written is assumed current: a
+        // cancellation since then is treated as if it had arrived a moment later.
+        if !leased.is_new() {
+            match self.hold(leased).await {
+                Some(held) => leased = held,
+                None => return,
+            }
+        }
+        let owed = self.owed(&leased);
+        let pending = matches!(leased.task.job, Job::Pending { .. });
+        if matches!(owed, Action::Start { .. }) && pending {
+            match self.intend(leased).await {
+                Some(intended) => leased = intended,
+                None => return,
+            }
+        }
+        // The engine may have reported its identity since the claim, and this row may belong to
+        // another engine.
+        if self.engines.identity(&leased.task.backend) != leased.identity {
+            return self.put_back(leased).await;
+        }
+        // A write to a slow store takes time, and the lease begins with the write.
+        if leased.since.elapsed() > self.settings.lease / 3 {
+            return self.put_back(leased).await;
+        }
+        let span = span(&leased.task, &owed);
+        self.perform(leased, owed).instrument(span).await;
+    }
+
+    /// Makes the pending call, and writes its result.
+    async fn perform(&self, leased: LeasedRow, owed: Action) {
+        let begun = Instant::now();
+        let (to, event) = match owed {
+            Action::Rest if leased.unsent => return self.put_back(leased).await,
+            Action::Rest => return self.release(&leased.task).await,
+            Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
+            // The row was written after its claim, and is due again.
+            Action::Resolve => return self.release(&leased.task).await,
+            Action::Start { may_exist } => (CallTo::Start, self.start(&leased.task, may_exist).await),
+            // The job is no longer wanted, and its start was not sent.
+            Action::Find if leased.unsent => return self.put_back(leased).await,
+            Action::Find => (CallTo::Find, self.find(&leased.task).await),
+            Action::Cancel => (CallTo::Cancel, self.cancel(&leased.task).await),
+            Action::Look => (CallTo::Look, self.poll(&leased.task).await),
+            Action::Answer { key } => (CallTo::Answer, self.answer(&leased.task, &key).await),
+        };
+        drop(leased.place);
+        let told_since = self.engines.identity(&leased.task.backend) != leased.identity;
+        // The engine has reported its identity during the call. A find, a cancellation or a poll is repeated,
+        // perhaps by the process that serves the other engine.
+        if told_since && matches!(to, CallTo::Find | CallTo::Cancel | CallTo::Look) {
+            return self.release(&leased.task).await;
+        }
+        self.finish(&leased.task, event.after_call(to, begun.elapsed())).await;
+    }
+
+    /// Reads the tasks that the call of a row refers to. Its job starts once each has a handle.
+    async fn resolve(&self, leased: LeasedRow) {
+        let LeasedRow { task, place, .. } = leased;
+        drop(place);
+        let Job::Pending { spec, .. } = &task.job else { return self.release(&task).await };
+        let mut handles = Vec::new();
+        for (parameter, id) in &spec.unresolved {
+            let referred = match self.ledger.read(id).await {
+                Ok(referred) => referred,
+                Err(error) => {
+                    tracing::warn!(%error, task = ?task.id, "a task that a call refers to cannot be read");
+                    return self.put_off(&task).await;
+                }
+            };
+            match referred.as_ref().map(|referred| (referred.handle(), referred.has_ended())) {
+                Some((Some(handle), _)) => handles.push((parameter.clone(), handle.clone())),
+                Some((None, false)) => {}
+                Some((None, true)) | None => {
+                    let parameter = parameter.clone();
+                    return self.finish(&task, Event::ReferenceLost { parameter }).await;
+                }
+            }
+        }
+        self.finish(&task, Event::Resolved { handles }).await;
+    }
+
+    /// Adopts a row whose caller disconnected while the row was being written. Returns false if there is no
+    /// such row, or if the store cannot lease it.
+    async fn adopt(&self, leased: &mut LeasedRow, orphan: Orphan) -> bool {
+        // A write queues behind the insert if that is still in progress; a read would not.
+        let hold = Lease::Hold(&self.holder, self.settings.lease);
+        loop {
+            let since = Instant::now();
+            let written = match self.ledger.commit(&leased.task, Event::Nothing, hold).await {
+                Ok(Commit::Done(task)) => {
+                    (leased.task, leased.since) = (task, since);
+                    Ok(true)
+                }
+                // There is no such row, or another writer has changed it. Only its existence matters here.
+                Ok(Commit::Conflict | Commit::NoSlot(_)) => {
+                    self.ledger.read(&leased.task.id).await.map(|row| row.is_some())
+                }
+                Err(error) => Err(error),
+            };
+            match written {
+                Ok(true) => break,
+                Ok(false) => return false,
+                Err(error) => {
+                    tracing::warn!(%error, task = ?leased.task.id, "a row that nobody waits for cannot be held");
+                    if !matches!(error, StoreError::Unavailable(_)) {
+                        return false;
+                    }
+                    tokio::time::sleep(self.settings.tick).await;
+                }
+            }
+        }
+        self.ledger.audit.note(AuditEvent::Created(&leased.task));
+        if let Some(undelivered) = &leased.task.undelivered {
+            let (id, until) = (leased.task.id.clone(), undelivered.waiting_until);
+            let abandoned = DeferredWrite::Abandoned { id, until, cancel: orphan.cancel };
+            // Without housekeeping the process is ending, and the row's own deadline has the same effect.
+            let _ = self.outbox.afterwards.send(abandoned);
+        }
+        true
+    }
+
+    /// Returns the pending action of a leased row. A start that this process committed and has not sent
+    /// counts as a first attempt, unless the job is no longer wanted.
+    fn owed(&self, leased: &LeasedRow) -> Action {
+        match machine::todo(&leased.task, self.ledger.now()) {
+            Action::Start { .. } if leased.unsent => Action::Start { may_exist: false },
+            action => action,
+        }
+    }
+
+    /// Releases a row that cannot be processed now, and its permit.
+    pub(super) async fn put_back(&self, leased: LeasedRow) {
+        if leased.unsent {
+            return self.record_unsent(leased).await;
+        }
+        drop(leased.place);
+        self.put_off(&leased.task).await;
+    }
+
+    /// Releases a row, to be processed a little later.
+    async fn put_off(&self, task: &Task) {
+        match self.ledger.commit(task, Event::LeaseTooOld, Lease::Release(&self.holder)).await {
+            Ok(Commit::Done(_)) => {}
+            Ok(Commit::Conflict | Commit::NoSlot(_)) => self.give_back(task).await,
+            Err(error) => tracing::warn!(%error, task = ?task.id, "a row cannot be put back"),
+        }
+    }
+
+    /// Records that a start was not sent, and releases the lease. Another process would have to treat the
+    /// start as uncertain, so this retries while the store is unavailable.
+    ///
+    /// It is recorded only while no other process can have acted on the row. The row is either the leased
+    /// version, or one that shows the same attempt and can be leased again before the first lease ends.
+    async fn record_unsent(&self, leased: LeasedRow) {
+        let LeasedRow { mut task, since, place, .. } = leased;
+        drop(place);
+        let is_ours = |now: &Job| same_attempt(now, &task.job);
+        let id = task.id.clone();
+        let mut row = task.clone();
+        loop {
+            let read = match self.ledger.commit(&row, Event::Unsent, Lease::Release(&self.holder)).await {
+                Ok(Commit::Done(_)) => return,
+                Ok(Commit::Conflict | Commit::NoSlot(_)) => self.ledger.read(&id).await,
+                Err(error) => Err(error),
+            };
+            let held = match read {
+                Ok(Some(now)) if is_ours(&now.job) && since.elapsed() < self.settings.lease => {
+                    // A jump of the store's clock may have ended leases early, and another process
+                    // may be acting on the row.
+                    let hold = Lease::Hold(&self.holder, self.settings.lease);
+                    self.ledger.commit(&now, Event::Nothing, hold).await.map(|held| (now, held))
+                }
+                Ok(Some(now)) => {
+                    task = now;
+                    break;
+                }
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            match held {
+                Ok((_, Commit::Done(held))) => row = held,
+                Ok((now, Commit::Conflict | Commit::NoSlot(_))) => {
+                    task = now;
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, task = ?id, "it cannot be written yet that a start was not sent");
+                    if !matches!(error, StoreError::Unavailable(_)) {
+                        return;
+                    }
+                    tokio::time::sleep(self.settings.tick).await;
+                }
+            }
+        }
+        self.give_back(&task).await;
+    }
+
+    /// Writes the result of an action and releases the row. The next pending action, if any, is
+    /// claimed like any other: a lease covers one action.
+    async fn finish(&self, task: &Task, happened: impl Into<EventWithCall>) {
+        let happened = happened.into();
+        if happened.event.passes() {
+            return self.finish_look(task, happened).await;
+        }
+        // After a poll that an operator requested, the process that watches the group polls at once, too.
+        let wants_look = matches!(
+            happened.event,
+            Event::CancelTaken { .. } | Event::AnswerTaken { .. } | Event::Observed { .. }
+        );
+        let written = self.note(task, happened, Lease::Release(&self.holder)).await;
+        if wants_look {
+            self.ledger.nudge.looks.put(PollRequest::Task(task.id.clone()));
+        }
+        if written.is_some_and(|task| machine::todo(&task, self.ledger.now()) != Action::Rest) {
+            self.ledger.nudge.due.notify_one();
+        }
+    }
+
+    /// Writes the poll of a job that still runs. If another writer has changed the row, it is only
+    /// released, and a new poll is due.
+    async fn finish_look(&self, task: &Task, look: EventWithCall) {
+        match self.write_poll(task, look, Lease::Release(&self.holder)).await {
+            Ok(Some(_)) => self.ledger.nudge.looks.put(PollRequest::Task(task.id.clone())),
+            Ok(None) => self.give_back(task).await,
+            Err(error) => tracing::warn!(%error, task = ?task.id, "what a look saw cannot be written"),
+        }
+    }
+
+    /// Ensures that the row is current, and that the lease outlasts one more engine call. Returns `None` if
+    /// the row is gone, belongs to another process, or cannot be read or leased.
+    async fn hold(&self, leased: LeasedRow) -> Option<LeasedRow> {
+        let row = match self.ledger.read(&leased.task.id).await {
+            Ok(Some(row)) => row,
+            Ok(None) => return None,
+            Err(error) => {
+                tracing::warn!(%error, task = ?leased.task.id, "a leased row cannot be read");
+                self.forget(leased).await;
+                return None;
+            }
+        };
+        let age = leased.since.elapsed();
+        let same = row.version == leased.task.version;
+        if same && age < self.settings.lease / 6 {
+            return Some(leased);
+        }
+        // The row has changed, or the lease is old: lease the row again, unless another process has
+        // it by now. Before the lease ends, or if the row is unchanged, no other process can have
+        // acted on it, so an unsent start is still unsent.
+        let within = age < self.settings.lease && same_attempt(&row.job, &leased.task.job);
+        let unsent = leased.unsent && (same || within);
+        let since = Instant::now();
+        let lease = Lease::Hold(&self.holder, self.settings.lease);
+        match self.ledger.commit(&row, Event::Nothing, lease).await {
+            Ok(Commit::Done(task)) => Some(LeasedRow { task, since, unsent, ..leased }),
+            Ok(Commit::Conflict | Commit::NoSlot(_)) => {
+                tracing::debug!(task = ?row.id, "a leased row was changed before it was acted on");
+                if unsent {
+                    self.record_unsent(leased).await;
+                } else {
+                    self.give_back(&row).await;
+                }
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, task = ?row.id, "a lease cannot be prolonged");
+                self.forget(leased).await;
+                None
+            }
+        }
+    }
+
+    /// Lets the lease expire of a row that cannot be read or written. If its start is unsent,
+    /// records that instead.
+    async fn forget(&self, leased: LeasedRow) {
+        if leased.unsent {
+            self.record_unsent(leased).await;
+        }
+    }
+
+    /// Releases the lease if this process still has it, whatever the state of the row.
+    async fn give_back(&self, task: &Task) {
+        self.note(task, Event::Nothing, Lease::Release(&self.holder)).await;
+        self.ledger.nudge.due.notify_one();
+    }
+
+    /// Commits that a start is about to be sent. Returns `None` if it must not be sent.
+    async fn intend(&self, leased: LeasedRow) -> Option<LeasedRow> {
+        let hold = Lease::Hold(&self.holder, self.settings.lease);
+        let since = Instant::now();
+        match self.ledger.commit(&leased.task, Event::Intended, hold).await {
+            Ok(Commit::Done(task)) => Some(LeasedRow { task, since, unsent: true, ..leased }),
+            Ok(Commit::NoSlot(_)) => {
+                self.note(&leased.task, Event::NoSlot, Lease::Release(&self.holder)).await;
+                None
+            }
+            Ok(Commit::Conflict) => {
+                self.give_back(&leased.task).await;
+                None
+            }
+            Err(error) => {
+                // It is unknown whether the write succeeded, and which process wrote an attempt that the row
+                // may show. The lease expires, and the job is searched for after that.
+                tracing::warn!(%error, task = ?leased.task.id, "a start cannot be committed, so it is not sent");
+                None
+            }
+        }
+    }
+}
+
+/// Returns the tracing span of an action. It continues the trace of the call that created the task, even if
+/// another process received that call long ago.
+fn span(task: &Task, owed: &Action) -> Span {
+    let operation = match owed {
+        Action::Rest => "rest",
+        Action::Expire => "expire",
+        Action::Resolve => "resolve",
+        Action::Start { .. } => "start",
+        Action::Find => "find",
+        Action::Cancel => "cancel",
+        Action::Look => "look",
+        Action::Answer { .. } => "answer",
+    };
+    let Task { id, tool, backend, .. } = task;
+    match &task.origin.trace {
+        Some(trace) => {
+            tracing::info_span!(target: "spans", "act", operation, task = ?id, tool, backend, traceparent = trace.parent)
+        }
+        None => tracing::trace_span!(target: "spans", "act", operation, task = ?id, tool, backend),
+    }
+}
+
+impl LeasedRow {
+    /// Returns true for a call whose row this process wrote within the last `MOMENT`.
+    fn is_new(&self) -> bool {
+        self.is_newborn && self.unsent && self.orphan.is_none() && self.since.elapsed() < MOMENT
+    }
+
+    /// Creates the entry for a row that was claimed because it was due.
+    pub(super) fn claimed(task: Task, since: Instant, place: CallPermit, identity: Option<String>) -> Self {
+        let (unsent, is_newborn, orphan) = (false, false, None);
+        Self { task, since, unsent, is_newborn, orphan, place: Some(place), identity }
+    }
+}
+
+/// Returns true if both are the same attempt to start a job.
+fn same_attempt(one: &Job, other: &Job) -> bool {
+    match (one, other) {
+        (Job::Starting { attempts: one, .. }, Job::Starting { attempts: other, .. }) => one == other,
+        _ => false,
+    }
+}

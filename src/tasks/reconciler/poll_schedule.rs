@@ -1,0 +1,504 @@
+//! The poll schedule of one group: when to poll each of its open jobs. A sweep is one call that
+//! polls many of them. In memory only, and pure apart from the instants that it receives. Its loss
+//! costs one extra poll of each job.
+
+mod digest;
+mod poll;
+mod suspects;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use taskbridge_sdk::{JobHandle, Subject, Timestamp};
+use tokio::time::Instant;
+
+use digest::BLANK;
+
+pub(super) use digest::digest;
+pub(super) use poll::{Due, DueJob, PollResult, SweepFault};
+
+use crate::tasks::pace::PollIntervals;
+use crate::tasks::store::OpenJob;
+use crate::tasks::task::{NEWLY_STARTED, TaskId};
+use suspects::Suspect;
+
+/// Shortest poll interval for engines that give hints: there, a poll only finds changes whose hint was lost.
+pub(super) const HINTED: Duration = Duration::from_millis(250);
+/// Maximum poll interval of a job whose log is followed, however long it has run.
+const FOLLOWED: Duration = Duration::from_secs(1);
+/// How often the store is read for the jobs that clients watch, because another process may have
+/// received their requests.
+pub(super) const ASK_WHO_WATCHES: Duration = Duration::from_secs(5);
+/// How long the usual duration of a tool's jobs is cached.
+const TYPICAL_FOR: Duration = Duration::from_secs(10);
+/// Added to the doubt about hints for a change without a hint. A change with a hint subtracts 1.
+const MISSED: u32 = 4;
+/// Hints are not relied on at this doubt or above.
+const DOUBTED: u32 = 8;
+
+/// A poll may be early by its interval divided by this, to save a separate sweep. The intervals of
+/// jobs that started together are spread as widely.
+const SLACK: u32 = 10;
+
+/// The poll schedule of the open jobs of one group.
+pub(super) struct PollSchedule {
+    /// The identity of the backend of these jobs; `None` while it is unknown.
+    pub(super) identity: Option<String>,
+    pace: PollIntervals,
+    /// How unreliable hints have been; `None` if the engine gives none.
+    doubt: Option<u32>,
+    jobs: HashMap<TaskId, ScheduledJob>,
+    by_handle: HashMap<JobHandle, TaskId>,
+    order: DueQueue,
+    /// The same for jobs that are polled one by one, because the adapter crashed or hung while it
+    /// polled them.
+    alone: DueQueue,
+    /// The job that is being polled alone.
+    looking_alone: Option<TaskId>,
+    /// Jobs of sweeps that crashed or hung, with the number of such sweeps in a row. A sweep
+    /// without a fault clears its jobs.
+    undecided: HashMap<TaskId, u32>,
+    /// Maximum number of jobs in a sweep. It is halved when the adapter crashes or hangs in a sweep, until
+    /// the faulty job is found, and doubled when the adapter answers.
+    most: usize,
+    /// When the adapter last answered for a job.
+    answered: Option<Instant>,
+    /// Usual duration of each tool's jobs, and when it was read.
+    typical: HashMap<String, (Instant, Option<Duration>)>,
+    /// The jobs that were watched, or whose logs were followed, when the store was last read.
+    wanted: HashSet<TaskId>,
+    sweeping: bool,
+    paused_until: Option<Instant>,
+    /// When the group's rows were last read.
+    pub(super) read_at: Timestamp,
+    /// When newly opened rows are read again, even without a hint.
+    pub(super) read_again: Instant,
+    /// When all rows are read again, whatever was read before.
+    pub(super) read_whole_again: Instant,
+    /// When the store is next read for the jobs that clients watch.
+    pub(super) ask_who_watches: Instant,
+    /// True if the engine failed in the last sweep.
+    pub(super) in_trouble: bool,
+}
+
+/// When each job is polled next.
+type DueQueue = BTreeSet<(Instant, TaskId)>;
+
+struct ScheduledJob {
+    tool: String,
+    handle: JobHandle,
+    /// When the job was added to the schedule.
+    added: Instant,
+    started: Instant,
+    /// Start of the age that sets the poll interval: the start of the job, or its last change.
+    since: Instant,
+    /// True after the first change of the job. From then on, its tool's usual duration does not
+    /// predict its next change.
+    stirred: bool,
+    next: Instant,
+    /// The interval between the last poll and `next`; a deviation of a tenth matters little.
+    wait: Duration,
+    digest: Option<u64>,
+    /// The newest version of the row that this process knows.
+    version: u64,
+    /// True if the job was not polled yet, and its row records nothing but that it runs.
+    blank: bool,
+    log_followed: bool,
+    failures: u32,
+    /// Set once the adapter crashed or hung while it polled this job alone, until it answers for the job.
+    suspect: Option<Suspect>,
+    /// True if a hint or a request announced a change since the last poll.
+    prompted: bool,
+    /// True if a request arrived during a poll, so that the job must be polled again.
+    again: bool,
+    /// True if the job was closed while it was being polled.
+    closed: bool,
+}
+
+impl ScheduledJob {
+    /// Records the version of the row. If it is newer, the content of the row is no longer known.
+    fn written_by_others(&mut self, version: u64) {
+        if version > self.version {
+            self.version = version;
+            self.digest = None;
+            self.blank = false;
+        }
+    }
+}
+
+impl PollSchedule {
+    pub(super) fn new(identity: Option<String>, pace: PollIntervals, hints: bool, now: Instant) -> Self {
+        Self {
+            identity,
+            pace,
+            doubt: hints.then_some(0),
+            jobs: HashMap::new(),
+            by_handle: HashMap::new(),
+            order: BTreeSet::new(),
+            alone: BTreeSet::new(),
+            looking_alone: None,
+            undecided: HashMap::new(),
+            most: usize::MAX,
+            answered: None,
+            typical: HashMap::new(),
+            wanted: HashSet::new(),
+            sweeping: false,
+            paused_until: None,
+            read_at: Timestamp::from_millis(0),
+            read_again: now,
+            read_whole_again: now,
+            ask_who_watches: now,
+            in_trouble: false,
+        }
+    }
+
+    /// Adds a job of this age. If the job is known, another writer may have changed its row: a newer version
+    /// is read after the next poll, whatever that returns. A new job is first polled after the shortest
+    /// interval, and an older one (which was taken over) at once. With `blank`, the row records nothing but
+    /// that the job runs, so a poll with the same result writes nothing.
+    pub(super) fn add(&mut self, job: OpenJob, blank: bool, now: Instant, age: Duration) {
+        if let Some(known) = self.jobs.get_mut(&job.id) {
+            return known.written_by_others(job.version);
+        }
+        let quickest = self.pace().quickest;
+        let next = if age > quickest { now } else { now + quickest };
+        let started = now.checked_sub(age).unwrap_or(now);
+        let entry = ScheduledJob {
+            tool: job.tool,
+            handle: job.handle.clone(),
+            added: now,
+            started,
+            since: started,
+            stirred: false,
+            next,
+            wait: Duration::ZERO,
+            digest: None,
+            version: job.version,
+            blank,
+            log_followed: false,
+            failures: 0,
+            suspect: None,
+            prompted: false,
+            again: false,
+            closed: false,
+        };
+        self.by_handle.insert(job.handle, job.id.clone());
+        self.order.insert((next, job.id.clone()));
+        self.jobs.insert(job.id, entry);
+    }
+
+    /// Returns when the next poll is due; `None` if no further poll can begin now.
+    pub(super) fn next_poll(&self) -> Option<Instant> {
+        self.next_of_many().into_iter().chain(self.next_alone()).min()
+    }
+
+    /// Returns when the next sweep is due; `None` while one is in progress.
+    fn next_of_many(&self) -> Option<Instant> {
+        if self.sweeping { None } else { self.first_in(&self.order) }
+    }
+
+    /// Returns when the next separate poll is due; `None` while one is in progress.
+    fn next_alone(&self) -> Option<Instant> {
+        if self.looking_alone.is_some() { None } else { self.first_in(&self.alone) }
+    }
+
+    fn first_in(&self, order: &DueQueue) -> Option<Instant> {
+        let first = order.first().map(|(at, _)| *at)?;
+        Some(self.paused_until.map_or(first, |until| first.max(until)))
+    }
+
+    /// Takes up to `most` jobs that are due, if no sweep is in progress. It includes jobs that would be due a
+    /// moment later, in proportion to their intervals, so that many jobs need few sweeps. A job that is due
+    /// to be polled alone comes first, even during a sweep.
+    pub(super) fn begin_sweep(&mut self, now: Instant, most: usize) -> Option<Due> {
+        if let Some(first) = self.next_alone().filter(|at| *at <= now)
+            && let Some((_, id)) = self.alone.pop_first()
+        {
+            self.looking_alone = Some(id.clone());
+            return Some(self.due([id], first, now));
+        }
+        let first = self.next_of_many().filter(|at| *at <= now)?;
+        let places = self.due_soon(now, most.min(self.most));
+        for place in &places {
+            self.order.remove(place);
+        }
+        let due = self.due(places.into_iter().map(|(_, id)| id), first, now);
+        self.sweeping = !due.jobs.is_empty();
+        self.sweeping.then_some(due)
+    }
+
+    /// Returns what is needed to poll these jobs. The first of them has been due since `first`.
+    fn due(&self, ids: impl IntoIterator<Item = TaskId>, first: Instant, now: Instant) -> Due {
+        let late = now.saturating_duration_since(first);
+        let mut due = Due { subjects: Vec::new(), jobs: Vec::new(), late };
+        for id in ids {
+            let Some(entry) = self.jobs.get(&id) else { continue };
+            let wanted = self.wanted.contains(&id);
+            let age = now.duration_since(entry.started);
+            let watched = wanted || entry.log_followed || age < NEWLY_STARTED;
+            due.subjects.push(Subject { handle: entry.handle.clone(), watched, age });
+            due.jobs.push(DueJob {
+                digest: entry.digest.or(entry.blank.then_some(BLANK)),
+                version: entry.version,
+                troubled: entry.failures > 0,
+                ask_of_log: entry.log_followed || entry.prompted || wanted,
+                alone: entry.suspect.is_some(),
+                last_crash: entry.suspect.and_then(|suspect| self.last_crash(suspect, now)),
+                id,
+            });
+        }
+        due
+    }
+
+    /// Returns up to `most` entries of the schedule that are due now or soon.
+    fn due_soon(&self, now: Instant, most: usize) -> Vec<(Instant, TaskId)> {
+        let pace = self.pace();
+        let soon = now + pace.quickest / 4;
+        let latest = now + (pace.slowest / SLACK).max(pace.quickest / 4);
+        let may_be_early =
+            |at: Instant, id| self.jobs.get(id).is_none_or(|entry| at <= now + entry.wait / SLACK);
+        let places = self.order.iter().take_while(|(at, _)| *at <= latest);
+        places.filter(|(at, id)| *at <= soon || may_be_early(*at, id)).take(most).cloned().collect()
+    }
+
+    /// Returns the tools of these jobs, each once, whose usual duration was not read recently.
+    pub(super) fn tools_to_read<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a TaskId>,
+        now: Instant,
+    ) -> Vec<String> {
+        let is_old = |tool: &&str| {
+            self.typical.get(*tool).is_none_or(|(read_at, _)| now.duration_since(*read_at) >= TYPICAL_FOR)
+        };
+        let of_jobs = ids.filter_map(|id| self.jobs.get(id)).map(|entry| entry.tool.as_str());
+        let tools: BTreeSet<&str> = of_jobs.filter(is_old).collect();
+        tools.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Caches the usual duration of a tool's jobs.
+    pub(super) fn set_typical(&mut self, tool: String, typical: Option<Duration>, now: Instant) {
+        self.typical.insert(tool, (now, typical));
+    }
+
+    /// Sets the jobs that clients watch. Newly watched jobs are polled now.
+    pub(super) fn set_wanted(&mut self, wanted: HashSet<TaskId>, now: Instant) {
+        self.ask_who_watches = now + ASK_WHO_WATCHES;
+        for id in wanted.difference(&self.wanted) {
+            if let Some(entry) = self.jobs.get_mut(id) {
+                Self::bring_forward(&mut self.order, entry, id, now);
+            }
+        }
+        self.wanted = wanted;
+    }
+
+    /// Schedules the next polls after a sweep.
+    pub(super) fn end_sweep(
+        &mut self,
+        looks: Vec<(TaskId, PollResult)>,
+        pause: Option<Duration>,
+        now: Instant,
+    ) {
+        match (&looks[..], &self.looking_alone) {
+            ([(id, _)], Some(alone)) if id == alone => self.looking_alone = None,
+            _ => {
+                self.sweeping = false;
+                self.paused_until = None;
+                self.judge_sweep(&looks);
+            }
+        }
+        self.paused_until = pause.map(|pause| now + pause).max(self.paused_until);
+        let is_one = looks.len() == 1;
+        for (id, seen) in looks {
+            let is_closed = self.jobs.get(&id).is_some_and(|entry| entry.closed);
+            if matches!(seen, PollResult::Observed { .. } | PollResult::Ended) {
+                self.answered = Some(now);
+            }
+            match seen {
+                PollResult::Observed { .. }
+                | PollResult::Failed { .. }
+                | PollResult::Undecided
+                | PollResult::Overtaken { .. }
+                | PollResult::Unwritten
+                    if is_closed =>
+                {
+                    self.forget(&id);
+                }
+                PollResult::RowGone => self.forget(&id),
+                PollResult::Ended => {
+                    self.changed(&id);
+                    self.forget(&id);
+                }
+                PollResult::Observed { digest, log_followed, version } => {
+                    self.saw(id, digest, log_followed, version, now);
+                }
+                PollResult::Failed { version, fault: Some(fault), .. } if is_one => {
+                    self.faulted(id, version, fault, now);
+                }
+                PollResult::Failed { version, fault: Some(_), .. } => {
+                    self.troubled(&id, version);
+                    self.part(&id, now);
+                    self.plan(id, now, Duration::ZERO);
+                }
+                PollResult::Failed { version, .. } => self.failed(id, version, now),
+                PollResult::Undecided => {
+                    self.part(&id, now);
+                    self.plan(id, now, Duration::ZERO);
+                }
+                PollResult::Overtaken { version } => {
+                    self.jobs.entry(id.clone()).and_modify(|entry| entry.written_by_others(version));
+                    self.plan(id, now, Duration::ZERO);
+                }
+                PollResult::Unwritten => self.plan(id, now, self.pace.slowest.min(Duration::from_secs(1))),
+            }
+        }
+    }
+
+    /// Moves the next poll of a job to now, and restarts its age, because the job has changed or is about to.
+    pub(super) fn poll_now(&mut self, id: &TaskId, now: Instant) {
+        if let Some(entry) = self.jobs.get_mut(id) {
+            entry.since = now;
+            entry.stirred = true;
+            entry.prompted = true;
+            Self::bring_forward(&mut self.order, entry, id, now);
+        }
+    }
+
+    /// Moves the next poll of a job to now. A job that is being polled is not in the schedule, and
+    /// is polled again.
+    fn bring_forward(order: &mut DueQueue, entry: &mut ScheduledJob, id: &TaskId, now: Instant) {
+        if entry.suspect.is_some() {
+            // It keeps its due time: several crashes in quick succession prove nothing.
+        } else if order.remove(&(entry.next, id.clone())) {
+            entry.next = now;
+            order.insert((now, id.clone()));
+        } else {
+            entry.again = true;
+        }
+    }
+
+    /// Moves the next poll to now, by the engine's name for the job. Returns false if the job is
+    /// not in this schedule.
+    pub(super) fn hinted_at(&mut self, handle: &JobHandle, now: Instant) -> bool {
+        let id = self.by_handle.get(handle).cloned();
+        id.inspect(|id| self.poll_now(id, now)).is_some()
+    }
+
+    /// Polls every job at once, because the backend was replaced. Whether its hints are reliable is
+    /// not known yet.
+    pub(super) fn engine_replaced(&mut self, hints: bool, now: Instant) {
+        self.doubt = hints.then_some(0);
+        self.paused_until = None;
+        // Another adapter may succeed where the previous one crashed.
+        for place in std::mem::take(&mut self.alone) {
+            self.order.insert(place);
+        }
+        self.jobs.values_mut().for_each(|entry| entry.suspect = None);
+        let ids: Vec<TaskId> = self.jobs.keys().cloned().collect();
+        ids.iter().for_each(|id| self.poll_now(id, now));
+    }
+
+    /// Returns the poll intervals, depending on the reliability of hints.
+    fn pace(&self) -> PollIntervals {
+        match self.doubt {
+            Some(doubt) if doubt < DOUBTED => {
+                PollIntervals { quickest: HINTED.min(self.pace.slowest).max(self.pace.quickest), ..self.pace }
+            }
+            _ => self.pace,
+        }
+    }
+
+    /// Updates the doubt about hints after a change of a job.
+    fn changed(&mut self, id: &TaskId) {
+        let (Some(doubt), Some(entry)) = (&mut self.doubt, self.jobs.get(id)) else { return };
+        *doubt = if entry.prompted { doubt.saturating_sub(1) } else { (*doubt + MISSED).min(2 * DOUBTED) };
+    }
+
+    fn saw(&mut self, id: TaskId, digest: Option<u64>, log_followed: bool, version: u64, now: Instant) {
+        let Some(entry) = self.jobs.get_mut(&id) else { return };
+        let is_news = entry.digest.zip(digest).is_some_and(|(before, now)| before != now);
+        if is_news {
+            entry.since = now;
+            entry.stirred = true;
+            self.changed(&id);
+        }
+        let pace = self.pace();
+        let Some(entry) = self.jobs.get_mut(&id) else { return };
+        if version >= entry.version {
+            entry.version = version;
+            entry.digest = digest;
+        }
+        entry.log_followed = log_followed;
+        entry.failures = 0;
+        entry.suspect = None;
+        entry.prompted = entry.again;
+        let typical =
+            if entry.stirred { None } else { self.typical.get(&entry.tool).and_then(|(_, took)| *took) };
+        let wait = pace.next_look(now.duration_since(entry.since), typical, &entry.handle);
+        let wait = if log_followed { wait.min(pace.quickest.max(FOLLOWED)) } else { wait };
+        Self::plan_one(&mut self.order, entry, id, now, wait);
+    }
+
+    /// Records that a poll failed and that the row shows it.
+    fn troubled(&mut self, id: &TaskId, version: u64) {
+        let Some(entry) = self.jobs.get_mut(id) else { return };
+        entry.failures = entry.failures.saturating_add(1);
+        entry.version = entry.version.max(version);
+        entry.digest = None;
+        entry.blank = false;
+    }
+
+    fn failed(&mut self, id: TaskId, version: u64, now: Instant) {
+        self.troubled(&id, version);
+        let Some(entry) = self.jobs.get(&id) else { return };
+        let doubled = self.pace.quickest.max(Duration::from_millis(250)) * 2u32.pow(entry.failures.min(10));
+        let spread = self.pace.next_look(Duration::ZERO, None, &entry.handle);
+        let least = entry.suspect.map_or(Duration::ZERO, |_| self.pace.slowest);
+        self.plan(id, now, doubled.min(Duration::from_secs(60)).max(least) + spread);
+    }
+
+    /// Schedules the next poll of a job that is not in the schedule.
+    fn plan(&mut self, id: TaskId, now: Instant, wait: Duration) {
+        if let Some(entry) = self.jobs.get_mut(&id) {
+            let order = if entry.suspect.is_some() { &mut self.alone } else { &mut self.order };
+            Self::plan_one(order, entry, id, now, wait);
+        }
+    }
+
+    fn plan_one(order: &mut DueQueue, entry: &mut ScheduledJob, id: TaskId, now: Instant, wait: Duration) {
+        entry.wait = wait;
+        entry.next = if std::mem::take(&mut entry.again) { now } else { now + wait };
+        order.insert((entry.next, id));
+    }
+
+    /// Drops the jobs that are not in `open`, which lists all jobs that were open at `read_at`: another
+    /// replica, or an action of this one, has closed them.
+    pub(super) fn keep_only(&mut self, open: &[OpenJob], read_at: Instant) {
+        let open: HashSet<&TaskId> = open.iter().map(|job| &job.id).collect();
+        let is_closed = |(id, entry): &(&TaskId, &ScheduledJob)| !open.contains(id) && entry.added < read_at;
+        let closed: Vec<TaskId> = self.jobs.iter().filter(is_closed).map(|(id, _)| id.clone()).collect();
+        closed.iter().for_each(|id| self.close(id));
+    }
+
+    /// Drops a job that must not be polled any more. If it is being polled, it is dropped after that poll.
+    pub(super) fn close(&mut self, id: &TaskId) {
+        let Some(entry) = self.jobs.get_mut(id) else { return };
+        let place = (entry.next, id.clone());
+        if self.order.contains(&place) || self.alone.contains(&place) {
+            self.forget(id);
+        } else {
+            entry.closed = true;
+        }
+    }
+
+    fn forget(&mut self, id: &TaskId) {
+        if let Some(entry) = self.jobs.remove(id) {
+            self.order.remove(&(entry.next, id.clone()));
+            self.alone.remove(&(entry.next, id.clone()));
+            self.by_handle.remove(&entry.handle);
+            self.undecided.remove(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Isolation of a job that makes an adapter crash or hang. Sweeps are halved until the job is polled alone,
+//! and it is given up after several crashes in a row. It must not change the order of other jobs.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{PollResult, PollSchedule, SweepFault};
+use crate::tasks::task::TaskId;
+
+/// Number of faulty sweeps in a row after which a job is polled alone: more than it takes to halve
+/// the largest sweep down to one job.
+const MAX_UNDECIDED: u32 = 10;
+/// Number of crashes in a row after which a job is given up, if the adapter has answered for
+/// another job of the group since the first. Otherwise the job is given up no earlier than
+/// [`CRASHES_ALONE`] after the first crash.
+const MAX_CRASHES: u32 = 5;
+/// Minimum time for an adapter that crashes for every job of a group: perhaps the engine causes the
+/// crashes for a while.
+pub(super) const CRASHES_ALONE: Duration = Duration::from_secs(900);
+
+/// A job that the adapter cannot poll together with others.
+#[derive(Clone, Copy)]
+pub(super) struct Suspect {
+    pub(super) since: Instant,
+    /// Number of polls of this job in a row that crashed.
+    pub(super) crashes: u32,
+}
+
+impl PollSchedule {
+    /// Adapts the maximum size to the result of the sweep that has just ended: a faulty sweep
+    /// halves the next.
+    pub(super) fn judge_sweep(&mut self, looks: &[(TaskId, PollResult)]) {
+        let faulty = looks.iter().any(|(_, seen)| seen.may_be_of_another());
+        let mut cleared = self.undecided.is_empty();
+        for (id, _) in looks {
+            if faulty && looks.len() > 1 {
+                *self.undecided.entry(id.clone()).or_default() += 1;
+            } else {
+                cleared |= self.undecided.remove(id).is_some();
+            }
+        }
+        self.most = match (faulty, cleared) {
+            (true, _) => (looks.len() / 2).max(1),
+            (false, true) => self.most.saturating_mul(2),
+            // A job that answers often must not let sweeps grow again before the faulty one is found.
+            (false, false) => self.most,
+        };
+    }
+
+    /// See [`DueJob::last_crash`].
+    pub(super) fn last_crash(&self, Suspect { since, crashes }: Suspect, now: Instant) -> Option<u32> {
+        let answers_for_others = self.answered.is_some_and(|at| at >= since);
+        let enough = answers_for_others || now.duration_since(since) >= CRASHES_ALONE;
+        (enough && crashes + 1 >= MAX_CRASHES).then_some(crashes + 1)
+    }
+
+    /// Records that the adapter crashed or hung while it polled this job alone.
+    pub(super) fn faulted(&mut self, id: TaskId, version: u64, fault: SweepFault, now: Instant) {
+        let Some(entry) = self.jobs.get_mut(&id) else { return };
+        if entry.suspect.is_none() {
+            tracing::warn!(task = ?id, ?fault, "the adapter cannot look at this job; it is tried again, apart from others");
+        }
+        let suspect = entry.suspect.get_or_insert(Suspect { since: now, crashes: 0 });
+        match fault {
+            SweepFault::Crashed => suspect.crashes += 1,
+            SweepFault::Hung => *suspect = Suspect { since: now, crashes: 0 },
+        }
+        self.failed(id, version, now);
+    }
+
+    /// Has a job polled alone if halving did not isolate it, because it was swept again and again
+    /// with others that are due as often.
+    pub(super) fn part(&mut self, id: &TaskId, now: Instant) {
+        if self.undecided.get(id).is_some_and(|sweeps| *sweeps >= MAX_UNDECIDED)
+            && let Some(entry) = self.jobs.get_mut(id)
+        {
+            entry.suspect.get_or_insert(Suspect { since: now, crashes: 0 });
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The task writer: the only way to change a row. It reads the row, calls [`machine::next`], writes with
+//! compare-and-set and notifies the watchers. Both the reconciler and the service operations use it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use taskbridge_sdk::{JobHandle, Timestamp};
+use tokio::sync::{Notify, watch};
+
+use super::audit::{Audit, AuditEvent};
+use super::history::{self, EventWithCall, HistoryRecorder};
+use super::machine::{self, Event};
+use super::meter::Meter;
+use super::notices::{self, Receivers};
+use super::store::{Change, Group, Lease, OpenJob, Result, SlotLimit, Store, UpdateResult};
+use super::task::{Job, Task, TaskId};
+use super::tools::ToolCatalog;
+use super::watch::ChangeNotifier;
+use crate::clock::Clock;
+
+/// The store, with all side effects of a write.
+#[derive(Clone)]
+pub struct TaskWriter {
+    /// The store of the rows.
+    pub store: Arc<dyn Store>,
+    /// The watchers within this process.
+    pub watch: ChangeNotifier,
+    /// The clock of the state machine. It is the store's clock ([`super::time::StoreTime`]), so that due
+    /// times agree between processes.
+    pub clock: Arc<dyn Clock>,
+    /// The limits of slots.
+    pub tools: Arc<dyn ToolCatalog>,
+    /// The receivers of notices.
+    pub receivers: Arc<dyn Receivers>,
+    /// Wakes the reconciler: a row is due, a slot is free, a job is open.
+    pub nudge: Arc<ReconcilerSignals>,
+    /// Builds the history entries.
+    pub scribe: HistoryRecorder,
+    /// Records metrics.
+    pub meter: Arc<dyn Meter>,
+    /// Receives audit events.
+    pub audit: Arc<dyn Audit>,
+}
+
+/// The wake-ups of the reconciler. All are hints: a lost one delays the reconciler by one tick.
+#[derive(Debug)]
+pub struct ReconcilerSignals {
+    /// A row became due, or will be due earlier than known.
+    pub due: Notify,
+    /// A slot became free, or a row began to wait for one.
+    pub slot: Notify,
+    /// Another process may have opened jobs, or released some.
+    pub open: Notify,
+    /// Jobs that this process opened.
+    pub opened: DrainQueue<OpenedJob>,
+    /// Jobs that should be polled now.
+    pub looks: DrainQueue<PollRequest>,
+    /// New notices are pending.
+    pub owing: watch::Sender<()>,
+    /// The planned wake-up time of the claiming loop, in milliseconds since the epoch.
+    sleeps_until: AtomicI64,
+}
+
+/// A job that this process opened.
+#[derive(Clone, Debug)]
+pub struct OpenedJob {
+    /// The group in which it is watched.
+    pub group: Group,
+    /// The job.
+    pub job: OpenJob,
+    /// True if the row records only that the job runs.
+    pub blank: bool,
+}
+
+/// A job that should be polled now.
+#[derive(Clone, Debug)]
+pub enum PollRequest {
+    /// By its row: its cancellation was requested, or it received an answer.
+    Task(TaskId),
+    /// By its row: the job is no longer polled.
+    Over(TaskId),
+    /// By its backend and handle: the engine sent a hint.
+    Job(String, JobHandle),
+    /// Like `Job`, but only this process received the hint: it must be forwarded if another process watches
+    /// the job.
+    Told(String, JobHandle),
+}
+
+/// A queue that is drained as a whole.
+#[derive(Debug)]
+pub struct DrainQueue<T> {
+    waiting: Mutex<Vec<T>>,
+    filled: Notify,
+}
+
+impl<T> DrainQueue<T> {
+    /// Adds an item.
+    pub fn put(&self, thing: T) {
+        self.waiting.lock().push(thing);
+        self.filled.notify_one();
+    }
+
+    /// Waits until the queue has items, and takes all of them. It is cancel-safe: a drop while it waits
+    /// loses nothing.
+    pub async fn take(&self) -> Vec<T> {
+        loop {
+            let things = std::mem::take(&mut *self.waiting.lock());
+            if !things.is_empty() {
+                return things;
+            }
+            self.filled.notified().await;
+        }
+    }
+}
+
+impl<T> Default for DrainQueue<T> {
+    fn default() -> Self {
+        Self { waiting: Mutex::default(), filled: Notify::new() }
+    }
+}
+
+impl Default for ReconcilerSignals {
+    fn default() -> Self {
+        Self {
+            due: Notify::new(),
+            slot: Notify::new(),
+            open: Notify::new(),
+            opened: DrainQueue::default(),
+            looks: DrainQueue::default(),
+            owing: watch::Sender::new(()),
+            sleeps_until: AtomicI64::new(i64::MAX),
+        }
+    }
+}
+
+impl ReconcilerSignals {
+    /// Wakes the claiming loop if it would sleep past this time.
+    pub fn due_at(&self, due: Timestamp) {
+        if due.as_millis() < self.sleeps_until.load(Ordering::Relaxed) {
+            self.due.notify_one();
+        }
+    }
+
+    /// Records until when the claiming loop will sleep.
+    pub fn sleeps_until(&self, until: Timestamp) {
+        self.sleeps_until.store(until.as_millis(), Ordering::Relaxed);
+    }
+
+    /// Wakes everything: another process wrote unknown rows.
+    pub fn all(&self) {
+        self.due.notify_one();
+        self.slot.notify_one();
+        self.open.notify_one();
+    }
+}
+
+/// How long a write that nothing waits for is delayed, so that it shares a commit with a write that a caller
+/// waits for.
+const COMPANY: Duration = Duration::from_millis(10);
+
+/// Returns true if a client can see the difference, or a stream that carries a question to one.
+fn is_seen(before: &Task, after: &Task) -> bool {
+    before.changed_at != after.changed_at
+        || before.state != after.state
+        || before.questions != after.questions
+        || before.last_note() != after.last_note()
+}
+
+/// Returns true if the row keeps nothing from polls of its job except that it runs.
+fn is_blank(task: &Task) -> bool {
+    let Task { message, progress, notes, printed, questions, trouble, .. } = task;
+    let said = message.is_some() || progress.is_some() || printed.is_some() || trouble.is_some();
+    !said && notes.is_empty() && questions.is_empty()
+}
+
+/// Returns true if this change is the first that confirms the job in the engine. A job that ends in the
+/// reply to its start is never open.
+fn began(before: &Task, after: &Task) -> bool {
+    let opened = matches!(after.job, Job::Open { .. }) && !matches!(before.job, Job::Open { .. });
+    opened || (before.handle().is_none() && after.handle().is_some())
+}
+
+/// Returns how many bytes the job is known to have printed.
+fn printed(task: &Task) -> u64 {
+    task.printed.map_or(0, |printed| printed.bytes)
+}
+
+/// The result of one attempt to write.
+#[derive(Debug)]
+pub enum Commit {
+    /// The new row.
+    Done(Task),
+    /// Another writer was first.
+    Conflict,
+    /// The row needs this slot, which is full.
+    NoSlot(String),
+}
+
+impl TaskWriter {
+    /// Applies an event once, to the row as given. If the store rejects the decision as stale, it is made
+    /// again with the refreshed time.
+    ///
+    /// # Errors
+    /// If the store is unavailable. Nothing was written then, or the outcome is unknown.
+    pub async fn commit(
+        &self,
+        task: &Task,
+        happened: impl Into<EventWithCall>,
+        lease: Lease<'_>,
+    ) -> Result<Commit> {
+        let happened = happened.into();
+        if let Some(commit) = self.decide(task, happened.clone(), lease).await? {
+            return Ok(commit);
+        }
+        self.clock.refresh().await;
+        // If the new decision is stale as well, the caller must decide again on the current row.
+        Ok(self.decide(task, happened, lease).await?.unwrap_or(Commit::Conflict))
+    }
+
+    /// Computes the effect of an event and writes it. Returns `None` if the decision was stale.
+    async fn decide(&self, task: &Task, happened: EventWithCall, lease: Lease<'_>) -> Result<Option<Commit>> {
+        let EventWithCall { event, call } = happened;
+        let now = self.clock.now();
+        let said = history::said(task, &event);
+        // Only a start that is about to be sent needs a free slot. A fact takes its slots even if that
+        // exceeds the limit.
+        let needs_slots = matches!(event, Event::Intended);
+        let step = machine::next(task, event, now);
+        if step.task == *task && matches!(lease, Lease::Keep) {
+            return Ok(Some(Commit::Done(step.task)));
+        }
+        let takes_slots = needs_slots && step.task.holds_slots() && !task.holds_slots();
+        let limits: Vec<SlotLimit> =
+            if takes_slots { self.tools.limits(&step.task.slots) } else { Vec::new() };
+        let gives_back = matches!(lease, Lease::Release(_));
+        let patience = if gives_back && !is_seen(task, &step.task) { COMPANY } else { Duration::ZERO };
+        let transition = self.scribe.transition(task, said, &step.task, call);
+        let notices = notices::owed(Some(task), &step.task, &*self.receivers);
+        let change = Change {
+            task: &step.task,
+            decided_at: now,
+            output: step.output.as_ref(),
+            limits: &limits,
+            lease,
+            patience,
+            transition: transition.as_ref(),
+            notices: &notices,
+        };
+        match self.store.update(change).await? {
+            UpdateResult::Conflict => Ok(Some(Commit::Conflict)),
+            UpdateResult::NoSlot(full) => Ok(Some(Commit::NoSlot(full))),
+            UpdateResult::Stale => Ok(None),
+            UpdateResult::Written(version) => {
+                let written = Task { version, ..step.task };
+                self.publish_change(task, &written);
+                if !notices.is_empty() {
+                    self.nudge.owing.send_replace(());
+                }
+                Ok(Some(Commit::Done(written)))
+            }
+        }
+    }
+
+    /// Applies an event until it succeeds. After a conflict it reads the row again and applies the same
+    /// event. Returns `None` if the row was deleted.
+    ///
+    /// # Errors
+    /// If the store is unavailable.
+    pub async fn apply(
+        &self,
+        mut task: Task,
+        happened: impl Into<EventWithCall>,
+        lease: Lease<'_>,
+    ) -> Result<Option<Task>> {
+        let happened = happened.into();
+        loop {
+            match self.commit(&task, happened.clone(), lease).await? {
+                Commit::Done(task) => return Ok(Some(task)),
+                // Only `Event::Intended` needs slots, and it never reaches this function.
+                Commit::Conflict | Commit::NoSlot(_) => match self.read(&task.id).await? {
+                    Some(fresh) => task = fresh,
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+
+    /// Reads a row, regardless of its owner.
+    ///
+    /// # Errors
+    /// If the store is unavailable.
+    pub async fn read(&self, id: &TaskId) -> Result<Option<Task>> {
+        self.store.get(id, None).await
+    }
+
+    /// Returns the current time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Sends the hints, metrics and audit events that follow from a write.
+    fn publish_change(&self, before: &Task, after: &Task) {
+        self.meter.changed(before, after, self.clock.now());
+        if before.changed_at != after.changed_at
+            || before.state != after.state
+            || (before.questions != after.questions && !after.has_ended())
+            || before.last_note() != after.last_note()
+            || printed(before) < printed(after)
+        {
+            self.watch.changed(after);
+        }
+        if began(before, after) {
+            self.audit.note(AuditEvent::Started(after));
+        }
+        if after.has_ended() && !before.has_ended() {
+            self.audit.note(AuditEvent::Ended(after));
+        }
+        if after.printed.is_some() && before.printed.is_none() {
+            self.nudge.looks.put(PollRequest::Task(after.id.clone()));
+        }
+        if let Some(due) = after.due_at.filter(|_| after.due_at != before.due_at) {
+            self.nudge.due_at(due);
+        }
+        if (before.holds_slots() && !after.holds_slots()) || (after.is_queued() && !before.is_queued()) {
+            self.nudge.slot.notify_one();
+        }
+        if matches!(before.job, Job::Open { .. }) && !matches!(after.job, Job::Open { .. }) {
+            self.nudge.looks.put(PollRequest::Over(after.id.clone()));
+        }
+        if let Job::Open { handle, group, started_at } = &after.job
+            && !matches!(before.job, Job::Open { .. })
+        {
+            let group = Group { backend: after.backend.clone(), key: group.clone() };
+            let (id, tool) = (after.id.clone(), after.tool.clone());
+            let job =
+                OpenJob { id, tool, handle: handle.clone(), started_at: *started_at, version: after.version };
+            self.nudge.opened.put(OpenedJob { group, job, blank: is_blank(after) });
+        }
+    }
+}
