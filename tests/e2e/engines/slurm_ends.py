@@ -16,8 +16,8 @@ from workflows import TERMINAL
 
 # Limits of memory as the kernel keeps them, where this machine can.
 HAS_CGROUPS = os.access("/sys/fs/cgroup/memory/tasks", os.W_OK)
-# How long a job takes to end after its script has.
-ENDING = 6
+# How many seconds a job takes to end after its script, and one that is cancelled meanwhile: a client must see that on a busy machine.
+ENDING, LONG_ENDING = 6, 40
 # What is told only of a job that the controller still knows.
 CONTROLLERS = ("[FAILED]", "[COMPLETED]", " of 01:00:00")
 GREEDY = "ended FAILED; exec python3 -c 'x = bytearray(300 << 20); import time; time.sleep(60)'"
@@ -81,7 +81,7 @@ def ends() -> list[Script]:
         End("takes_too_much_memory", GREEDY, status="FAILED", says=(oom,), target='resources = { memory_per_cpu = "50M" }'),
         End("is_cancelled_as_it_waits", HAND_BACK, status="CANCELLED", cancelled_when="partition", begins=False,
             target='resources = { partition = "closed" }'),
-        End("is_cancelled_as_it_ends", "ended ENDED", status="ENDED", cancelled_when="ending", hurries=True,
+        End("is_cancelled_as_it_ends", 'touch "$RUNS.$SLURM_JOB_ID"; ended ENDED', status="ENDED", cancelled_when="ending", hurries=True,
             statuses=("cancelled", "completed")),
         End("names_no_partition", HAND_BACK, says=("nvalid partition",), parameters=bounded[0], target=bounded[1], given={"asked": "nowhere"}, **refused),
         End("smuggles_an_option", HAND_BACK, says=("must be letters",), parameters=bounded[0], target=bounded[1], given={"asked": "main --uid=0"}, **refused),
@@ -97,7 +97,8 @@ class SlurmEnds(Slurm):
 
     def more_options(self) -> list[str]:
         epilog = self._work / "epilog"
-        epilog.write_text(f"#!/bin/sh\nsleep {ENDING}\n")
+        longer = f'[ ! -e "{self._runs}.$SLURM_JOB_ID" ] || sleep {LONG_ENDING - ENDING}'
+        epilog.write_text(f"#!/bin/sh\nsleep {ENDING}\n{longer}\n")
         epilog.chmod(0o755)
         return ["--set", f"Epilog={epilog}", *(["--cgroups"] if HAS_CGROUPS else [])]
 
