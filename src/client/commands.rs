@@ -24,13 +24,13 @@ use crate::mcp::jsonrpc::Outcome;
 /// The `_meta` key for a call's idempotency key on a taskbridge server.
 const IDEMPOTENCY_KEY: &str = "io.taskbridge/idempotency-key";
 
-/// Tools of taskbridge servers that replace the protocol's requests about tasks.
+/// Tools of taskbridge servers that replace the protocol's requests about tasks, for clients without them.
 const COMPANIONS: [&str; 5] = ["task_wait", "task_cancel", "task_answer", "task_list", "task_logs"];
 
 /// Text in the error of a taskbridge server for a call that requires consent.
 const CANNOT_ASK: &str = "cannot be asked";
 
-/// Minimum length of an id prefix.
+/// Minimum length of an id prefix, in characters.
 const SHORTEST: usize = 4;
 
 /// Runs the command and returns the exit code.
@@ -219,7 +219,8 @@ impl CommandContext<'_> {
         self.follow(&label, id, false, screen).await
     }
 
-    /// Finds the task with this id, or the only one with this id prefix.
+    /// Finds the task with this id, or the only listed one with this prefix of at least `SHORTEST`
+    /// characters.
     async fn find_task(&mut self, id: &str) -> Result<Task, Failure> {
         if !self.session.server().has_tasks {
             return Err(Failure::usage("this server has no tasks"));
@@ -337,7 +338,9 @@ impl CommandContext<'_> {
     }
 }
 
-/// Calls the tool. A call without an answer is retried if it cannot start anything twice.
+/// Calls the tool, and retries until the server was reached. After a network error or an HTTP status 5xx, the
+/// server may have accepted the request. It is then retried only on a taskbridge server, where the idempotency
+/// key prevents a second start. The statuses 408 and 429 are retried on any server.
 async fn request(
     session: &Session,
     params: &Value,
@@ -348,8 +351,8 @@ async fn request(
     let called = retry_until_reached(
         async || match session.request("tools/call", params.clone(), ear).await {
             Err(ServerCallError::Refused(error)) => Ok(Err(error)),
-            Err(ServerCallError::Network { why, unsent: false }) if !is_safe => {
-                let why = format!("{why}; whether the call was taken is not known");
+            Err(fault) if !is_safe && fault.may_have_arrived() => {
+                let why = format!("{fault}; it is not known whether the server accepted the call");
                 Err(ServerCallError::NotMcp(why))
             }
             called => called.map(Ok),

@@ -47,6 +47,15 @@ impl ServerCallError {
             Self::NoSession(_) | Self::Refused(_) | Self::NotMcp(_) => false,
         }
     }
+
+    /// Returns true if the server may have processed the request, although no answer arrived.
+    pub(super) fn may_have_arrived(&self) -> bool {
+        match self {
+            Self::Network { unsent, .. } => !unsent,
+            Self::Status { status, .. } => status.is_server_error(),
+            Self::NoSession(_) | Self::Refused(_) | Self::NotMcp(_) => false,
+        }
+    }
 }
 
 impl From<reqwest::Error> for ServerCallError {

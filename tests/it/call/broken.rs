@@ -3,11 +3,15 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use axum::{Json, Router};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -158,6 +162,49 @@ async fn repeated_call_starts_one_task() {
     assert!(called.stderr.contains("the call is made again: "), "{}", called.stderr);
     let listed = house.call(&["task_list"]).await.stdout;
     assert_eq!(listed.lines().count(), 1, "one task, and no other: {listed}");
+}
+
+/// Answers as an MCP server that is not taskbridge, behind a proxy that times out during each `tools/call`.
+fn answer_as_other_server(request: &Value, calls: &AtomicUsize) -> Response {
+    let result = match request["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "other", "version": "1"},
+        }),
+        "tools/list" => json!({"tools": [{"name": "deploy", "inputSchema": {"type": "object"}}]}),
+        "tools/call" => {
+            calls.fetch_add(1, Ordering::Relaxed);
+            return StatusCode::GATEWAY_TIMEOUT.into_response();
+        }
+        _ if request["id"].is_null() => return StatusCode::ACCEPTED.into_response(),
+        _ => {
+            let error = json!({"code": -32601, "message": "unknown method"});
+            return Json(json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).into_response();
+        }
+    };
+    Json(json!({"jsonrpc": "2.0", "id": request["id"], "result": result})).into_response()
+}
+
+/// Only taskbridge servers have idempotency keys, so a call that another server may have accepted is not
+/// repeated.
+#[tokio::test]
+async fn other_server_gets_call_once() {
+    let house = House::start();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let answer = post(async move |Json(request): Json<Value>| answer_as_other_server(&request, &counted));
+    let serving = axum::serve(listener, Router::new().route("/mcp", answer));
+    let arguments = ["--url", &url, "deploy"];
+    let called = tokio::select! {
+        called = house.call(&arguments) => called,
+        served = serving => unreachable!("it serves for ever: {served:?}"),
+    };
+    assert_eq!((called.code, calls.load(Ordering::Relaxed)), (Some(1), 1), "{called:?}");
+    let why = "HTTP status 504; it is not known whether the server accepted the call";
+    assert!(called.stderr.contains(why), "{}", called.stderr);
 }
 
 /// The task continues, and the message has the command that attaches to it.
