@@ -1,5 +1,5 @@
-//! All metrics by name, with their help texts. Series with a small fixed set of labels start at zero, so
-//! that the first event shows as an increase.
+//! All metrics by name, with their help texts. Series with a small fixed set of labels start at zero, so that
+//! the first event shows as an increase. It must not measure anything: the other modules do.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
@@ -113,27 +113,27 @@ impl Families {
         to.register("tasks_ended", "Tasks that this process saw to their end, by tool and outcome (succeeded, failed, cancelled, broken)", all.ended.clone());
         to.register_with_unit("task_state_duration", "How long tasks were in a state that they have left: queued and starting count from the creation, running from when the engine had the job, input_required from the first open question", Unit::Seconds, all.in_state.clone());
         to.register_with_unit("task_duration", "How long tasks took from their creation to their end, by tool and outcome", Unit::Seconds, all.duration.clone());
-        to.register("tasks", "Tasks of the store for which something is owed, by tool and state (queued, pending, starting, running, input_required, ending); the same from every replica", all.tasks.clone());
+        to.register("tasks", "Tasks with a pending action or a job that may run, by tool and state (queued, pending, starting, running, input_required, ending); the same from every replica", all.tasks.clone());
         to.register("tasks_kept", "Tasks of the store that are over and kept for their results; the same from every replica", all.kept.clone());
         to.register_with_unit("queue_oldest", "How long the task has waited that waits longest for a free slot; 0 if none does; the same from every replica", Unit::Seconds, all.queue_oldest.clone());
 
         to.register("engine_calls", "Calls to engines, by backend, operation and outcome (ok, rejected, denied, config, limited, unavailable, uncertain, given_up)", all.engine_calls.clone());
         to.register_with_unit("engine_call_duration", "How long calls to engines took", Unit::Seconds, all.engine_duration.clone());
-        to.register("engine_jobs_observed", "Jobs that were looked at, many by one call, by backend and outcome", all.observed.clone());
+        to.register("engine_jobs_observed", "Polled jobs, by backend and outcome; one call polls many", all.observed.clone());
         to.register("engine_connected", "1 for each backend that is connected as the config has it, 0 for one that could not be connected and is tried again", all.engine_connected.clone());
         to.register("engine_crashes", "Panics in the code of adapters, by backend; each one failed a single call, and the log says where", all.engine_crashes.clone());
         to.register_with_unit("engine_backoff", "For how long yet an engine wants to be left alone that asked for patience; 0 if it does not", Unit::Seconds, all.backoff.clone());
         to.register("engine_budget_left", "Calls that the engine still allows in its present period, where the adapter knows", all.budget_left.clone());
         to.register("engine_budget_limit", "Calls that the engine allows in a period, where the adapter knows", all.budget_limit.clone());
 
-        to.register_with_unit("reconcile_lag", "How late what was due was taken up: act is a row with something owed, look is a look at open jobs", Unit::Seconds, all.lag.clone());
-        to.register_with_unit("reconcile_overdue", "For how long the row has been due that is due longest and that nobody has taken up; 0 if there is none; the same from every replica", Unit::Seconds, all.overdue.clone());
+        to.register_with_unit("reconcile_lag", "Delay between the due time and the start of the work: act is an action for a row, look is a poll of open jobs", Unit::Seconds, all.lag.clone());
+        to.register_with_unit("reconcile_overdue", "How long the oldest due row waits for a replica; 0 if no row is due; the same from every replica", Unit::Seconds, all.overdue.clone());
 
         to.register_with_unit("store_operation_duration", "How long operations of the store took", Unit::Seconds, all.store_duration.clone());
         to.register("store_errors", "Operations of the store that failed", all.store_errors.clone());
         to.register("store_tally_errors", "Scrapes for which the store could not count: what is the same from every replica is then as it was before", all.tally_errors.clone());
 
-        to.register("requests", "Requests of the protocol, over HTTP and stdio, by method and outcome (ok, error, given_up: nobody waited for the answer any more)", all.requests.clone());
+        to.register("requests", "Requests of the protocol, over HTTP and stdio, by method and outcome (ok, error, given_up: the client disconnected first)", all.requests.clone());
         to.register_with_unit("request_duration", "How long requests took to be answered; plain calls wait for their jobs, and subscriptions last", Unit::Seconds, all.request_duration.clone());
         to.register("http_responses", "Responses to requests for /mcp, by HTTP method and status", all.http_responses.clone());
         to.register("requests_refused", "Requests that were refused, by reason (unauthenticated, forbidden, not_found, too_many)", all.refused.clone());
@@ -141,8 +141,8 @@ impl Families {
         to.register("sessions_begun", "Sessions that were begun with this process", all.sessions_begun.clone());
         to.register("sessions_open", "Sessions of which something is open in this process", all.sessions.clone());
 
-        to.register("notices_owed", "Notices that receivers are owed; the same from every replica", all.owed.clone());
-        to.register_with_unit("notices_oldest", "For how long the notice is owed that is owed longest; 0 if none is; the same from every replica", Unit::Seconds, all.owed_oldest.clone());
+        to.register("notices_owed", "Notices that are not delivered yet; the same from every replica", all.owed.clone());
+        to.register_with_unit("notices_oldest", "Age of the oldest notice that is not delivered yet; 0 if there is none; the same from every replica", Unit::Seconds, all.owed_oldest.clone());
         to.register("notices", "What came of notices, by outcome (delivered, put_off, dropped)", all.deliveries.clone());
 
         to.register("audit_events", "Events of the audit log, whether it is kept or not, by their names in docs/audit.md", all.audit_events.clone());
