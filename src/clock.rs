@@ -1,5 +1,6 @@
-//! The nondeterministic inputs of the program: the machine's clocks and randomness. Other code receives a
-//! [`Clock`] or an [`Entropy`], so that a simulation can replay a run from its seed.
+//! The nondeterministic inputs of the program: the machine's clocks and randomness. Other code of the server
+//! receives a [`Clock`], an [`Uptime`] or an [`Entropy`], so that a simulation can replay a run from its
+//! seed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,7 +90,8 @@ impl Uptime for System {
     }
 }
 
-/// The machine's clock. It forbids deletion while the wrapped clock has jumped recently.
+/// The machine's clock, except that [`Clock::settled`] is that of the wrapped clock: it is `None` after a
+/// jump.
 pub struct Guarded(pub Arc<dyn Clock>);
 
 impl Clock for Guarded {

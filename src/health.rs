@@ -79,7 +79,8 @@ impl Health {
         Self(Arc::new(Parts { store, engines, stopping, seen: Mutex::default() }))
     }
 
-    /// Returns why the store cannot be used, in fixed words.
+    /// Returns why the store cannot be used, in fixed words. `None` if it works. The result is cached for
+    /// `SEEN_FOR`.
     async fn store_failure(&self) -> Option<&'static str> {
         let mut seen = self.0.seen.lock().await;
         if let Some((at, failure)) = *seen

@@ -24,7 +24,8 @@ use crate::tasks::task_writer::{PollRequest, ReconcilerSignals};
 const MAX_BODY: usize = 1024 * 1024;
 /// Maximum number of jobs of one delivery that are polled sooner; the others keep their poll schedule.
 const MAX_JOBS: usize = 100;
-/// Rate limit of deliveries per backend: the burst, and the interval at which one more is allowed.
+/// Rate limit of authenticated deliveries per backend: the burst, and the interval at which one more is
+/// allowed.
 const BURST: u32 = 100;
 const ROOM_EVERY: Duration = Duration::from_millis(20);
 /// Number of delivery ids that are remembered per backend.
@@ -35,6 +36,7 @@ const REMEMBERED: usize = 1024;
 pub struct Hooks {
     bridge: Arc<Bridge>,
     nudge: Arc<ReconcilerSignals>,
+    /// Limits the bodies that are read before a delivery is authenticated.
     coming: UnauthenticatedBudget,
     taken: Arc<Mutex<HashMap<String, RecentDeliveries>>>,
 }
@@ -61,7 +63,7 @@ pub fn routes(hooks: Hooks) -> Router {
 
 async fn take(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
     let backend = hooks.bridge.backend(&name).filter(|backend| backend.hooks().is_some());
-    // Checked before any body is read that no backend would accept.
+    // Checked first, so that no body is read for a backend without a hook.
     let Some(backend) = backend else { return StatusCode::NOT_FOUND.into_response() };
     let (head, body) = request.into_parts();
     match hooks.coming.read(head.extensions.get::<Peer>(), body, MAX_BODY).await {
@@ -120,7 +122,7 @@ impl RecentDeliveries {
         has
     }
 
-    /// Returns false if a delivery with this id was accepted recently.
+    /// Records the id. Returns false if it is among the last `REMEMBERED` ids.
     fn is_new(&mut self, id: String) -> bool {
         if self.ids.contains(&id) {
             return false;

@@ -36,9 +36,10 @@ const MAX_CALLS: usize = 256;
 /// Maximum number of threads of one backend. Adapters may need one more per call for blocking work of their
 /// own.
 const MAX_THREADS: usize = 2 * MAX_CALLS;
-/// How often a crash of one operation is logged; crashes in between are counted.
+/// Minimum interval between two log entries about crashes of one operation. Crashes in between are counted.
 const LOG_EVERY: Duration = Duration::from_secs(60);
-/// Backoff before a crashed stream of hints is opened again: doubles from the first delay to the last.
+/// Backoff before a stream of hints is opened again that crashed or got no permit: doubles from the first
+/// delay to the last.
 const HINTS_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The threads of one backend.
@@ -80,7 +81,7 @@ impl Isolation {
         })
     }
 
-    /// Runs the connection attempt here, and isolates the connected backend.
+    /// Runs the connection attempt on these threads, and isolates the connected backend.
     ///
     /// # Errors
     /// The adapter's error; `Unavailable` if it crashed.
@@ -107,8 +108,8 @@ impl Isolation {
         })
     }
 
-    /// Runs a future of the adapter on its own thread. If the returned future is dropped, `work` is dropped
-    /// at its next await.
+    /// Runs a future of the adapter on a thread of this isolation. If the returned future is dropped, `work`
+    /// is dropped at its next await.
     async fn run<T: Send + 'static>(
         &self,
         operation: &'static str,

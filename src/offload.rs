@@ -24,8 +24,8 @@ fn max_threads() -> usize {
 /// of these threads.
 const POLICY: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
 
-/// Runs light work on the current thread, and other work on a thread of its own. If the caller goes away,
-/// queued work is dropped, and running work continues to its end.
+/// Runs light work on the current thread, and other work on a thread of idle priority. If the caller goes
+/// away, queued work is dropped, and running work continues to its end.
 pub(crate) async fn offload<T: Send + 'static>(
     is_light: bool,
     work: impl FnOnce() -> T + Send + 'static,

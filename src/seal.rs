@@ -1,6 +1,6 @@
 //! Sealing encrypts values that leave the process and must come back unchanged and unread: session ids,
-//! cursors, event ids, question ids. It also encrypts values in rows that must not be readable there:
-//! sensitive arguments.
+//! cursors, event ids, question ids, and the state between two rounds of a request. It also encrypts values
+//! in rows that must not be readable there: sensitive arguments.
 //!
 //! One mechanism for all: XChaCha20-Poly1305 with the purpose as associated data, so that a value sealed
 //! for one purpose opens for no other. The sealed form is URL-safe base64 without padding.

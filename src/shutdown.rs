@@ -1,5 +1,6 @@
 //! Signal handling: the first SIGTERM or SIGINT starts a graceful shutdown, the second exits immediately.
-//! SIGHUP reloads the config, or starts a graceful shutdown if the terminal is gone. SIGXFSZ is ignored.
+//! SIGHUP reloads the config, or starts a graceful shutdown if the process was started at a terminal that is
+//! gone. SIGXFSZ is ignored.
 
 use std::io::IsTerminal as _;
 

@@ -10,7 +10,7 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::registry::LookupSpan as _;
 
 /// The target of spans that belong to a trace. It separates them from spans of libraries, whose fields are
-/// arbitrary. The core repeats it as a string literal.
+/// arbitrary. The modules of [`crate::tasks`] repeat it as a string literal.
 pub const TARGET: &str = "spans";
 
 /// The context of a span, as other systems reference it.

@@ -56,7 +56,8 @@ pub struct Rule {
     pub who: Option<Who>,
     /// The owner of the task.
     pub owner: bool,
-    /// Excludes the owner of the task, even if another condition matches: the operation takes two people.
+    /// Excludes the owner of the task, even if another condition matches: the operation takes two people. It
+    /// has no effect on [`Verb::See`], since an owner may always read.
     pub not_caller: bool,
 }
 
@@ -117,7 +118,7 @@ impl Rules {
         } = rule;
     }
 
-    /// Returns true if anybody but its owner may act on a task.
+    /// Returns true if anybody but its owner may read a task or act on it.
     pub fn are_shared(&self) -> bool {
         [&self.see, &self.cancel, &self.answer].into_iter().any(|rule| rule.who.is_some())
     }

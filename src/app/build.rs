@@ -1,5 +1,5 @@
-//! Builds an [`App`] from a config: opens the store, connects the backends and wires the parts. Nothing runs
-//! yet.
+//! Builds an [`App`] from a config: opens the store, connects the backends and wires the parts. It starts no
+//! loop and listens on no address.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -39,15 +39,17 @@ use crate::tasks::task_writer::{ReconcilerSignals, TaskWriter};
 use crate::tasks::time::StoreTime;
 use crate::tasks::watch::ChangeNotifier;
 
-/// Longest interval between polls of the store for changes without a hint.
+/// Longest interval between two reads of the store without a hint.
 const TICK: Duration = Duration::from_secs(1);
-/// Maximum number of rows that are processed at the same time. Each waits in the call queue of its backend.
+/// Maximum number of concurrent actions on rows, not counting those that have a call permit. They wait for a
+/// permit of their backend.
 const MAX_ACTS: usize = 512;
 
 impl App {
-    /// Opens the store, connects the backends and wires everything. Nothing runs yet. `program` is the path
-    /// of this executable, which adapters run in their helper role. Backends that cannot connect are left
-    /// out. If none connects, or if `strict` is set, that is an error.
+    /// Opens the store, connects the backends and wires everything. Waits a few seconds for the first
+    /// discovery of tools. `program` is the path of this executable, which adapters run in their helper role.
+    /// Backends that cannot connect are left out for now. It is an error if `strict` is set, if none
+    /// connects, or if no retry could fix it.
     ///
     /// # Errors
     /// See [`AppError`].
@@ -64,7 +66,8 @@ impl App {
         time.compare().await?;
         let clock: Arc<dyn Clock> = time.clone();
         let metrics = Arc::new(Metrics::default());
-        // Without a metrics page, nothing is counted.
+        // Without a metrics page, the store and the tasks are not measured. Backends are measured for spans
+        // as well.
         let counts = config.metrics.is_some().then_some(&metrics);
         let measures = (config.metrics.is_some() || config.telemetry.is_some()).then_some(&metrics);
         let store = counts.map_or(Arc::clone(&store), |metrics| metrics.store(store, Arc::clone(&clock)));

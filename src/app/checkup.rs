@@ -28,9 +28,9 @@ use crate::tasks::tools::ToolCatalog as _;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Longest tool name that all model APIs accept.
 const LONG_NAME: usize = 64;
-/// Number of rows in one page.
+/// Number of rows that are read at a time.
 const PAGE: usize = 500;
-/// Number of database connections.
+/// Number of PostgreSQL connections.
 const CONNECTIONS: usize = 2;
 /// Clock difference that causes a warning. It is harmless, because everything uses the store's clock.
 const CLOCKS: Duration = Duration::from_secs(120);
@@ -38,7 +38,7 @@ const CLOCKS: Duration = Duration::from_secs(120);
 /// One check and the part that it belongs to.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckResult {
-    /// "config", "store", "notify" or "backend NAME".
+    /// "config", "store", "notify", "issuer ISSUER" or "backend NAME".
     pub of: String,
     /// The result of the check.
     #[serde(flatten)]
@@ -163,7 +163,7 @@ fn of_config(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// Reports unfinished tasks whose backend is missing in this config.
+/// Returns a warning about unfinished tasks whose backend is missing in this config.
 fn without_backend(config: &Config, tasks: &Unfinished) -> Option<Finding> {
     let name = &tasks.backend;
     if config.backends.contains_key(name) {
@@ -181,8 +181,8 @@ fn without_backend(config: &Config, tasks: &Unfinished) -> Option<Finding> {
     Some(Finding::warning("unfinished tasks", says, fix))
 }
 
-/// Reports unfinished tasks of a backend that were recorded under an identity other than that of the
-/// connected engine.
+/// Returns a warning about unfinished tasks of a backend that were recorded under an identity other than that
+/// of the connected engine.
 fn of_another_engine(name: &str, connected: &str, tasks: &Unfinished) -> Option<Finding> {
     let identity = tasks.identity.as_deref().filter(|identity| *identity != connected)?;
     let says = format!(

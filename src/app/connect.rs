@@ -62,7 +62,8 @@ pub(super) struct Connector {
     config_dir: PathBuf,
     backends_dir: PathBuf,
     call_limit: Duration,
-    /// Counts the calls to backends and the crashes of their adapters.
+    /// Measures the calls to backends and counts the crashes of their adapters. `None` without metrics and
+    /// telemetry.
     metrics: Option<Arc<Metrics>>,
 }
 
@@ -115,7 +116,8 @@ impl Connector {
         }
     }
 
-    /// Adds a backend to the connected ones and counts its calls.
+    /// Adds a backend to the connected ones, in place of a previous one of its name, and measures its calls
+    /// if metrics or telemetry are on.
     ///
     /// # Errors
     /// If the previous backend of that name is connected to another engine, which may still run tasks.
@@ -150,7 +152,8 @@ impl Connector {
 /// returned as failed, and keeps its previous connection.
 ///
 /// # Errors
-/// Failures that no retry could fix.
+/// Failures that no retry could fix (`ErrorKind::Config`), and a backend whose kind or identity is not that
+/// of its previous connection.
 pub(super) async fn connect(
     config: &Config,
     connector: &Connector,
@@ -207,8 +210,8 @@ fn place(config: &Config, backend: &config::Backend) -> String {
     }
 }
 
-/// Returns true if the jobs of a backend belong to servers on another machine. Only a store that servers on
-/// several machines can share allows that.
+/// Returns true if the jobs of a backend belong to servers on another machine. Only in a PostgreSQL store,
+/// which servers on several machines can share, is that possible.
 pub(super) fn is_elsewhere(config: &Config, wanted: &config::Backend, here: &str) -> bool {
     let shared = matches!(config.store.database, Database::Postgres(_));
     shared && wanted.host.as_ref().is_some_and(|host| host != here)

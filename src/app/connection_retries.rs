@@ -13,7 +13,7 @@ use super::connect::{Backends, Connector, FailedConnection};
 use crate::config;
 use crate::tasks::reconciler::Unconnected;
 
-/// First backoff. It doubles after each failure.
+/// Backoff after the first failure. It doubles after each further one.
 const FIRST: Duration = Duration::from_secs(1);
 /// Longest backoff.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -97,7 +97,7 @@ impl ConnectionRetries {
         }
     }
 
-    /// Attempts all of them immediately.
+    /// Attempts all of them immediately, and resets their backoff.
     pub(super) fn hurry(&mut self) {
         for (name, one) in &mut self.0 {
             one.failures = 0;

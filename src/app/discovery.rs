@@ -27,7 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// How long the first discovery of new backends may delay the caller, so that their tools are offered from
 /// the start. Slower backends are added later.
 const FIRST_ANSWERS: Duration = Duration::from_secs(5);
-/// First backoff after a failed discovery. It doubles after each failure, up to the configured interval.
+/// Backoff after the first failed discovery. It doubles after each further one, up to the configured
+/// interval. A longer `Limited` delay of the engine is respected.
 const SOON: Duration = Duration::from_secs(5);
 /// Largest discovery result that is kept in the store, in bytes.
 const MOST_KEPT: usize = 4 << 20;
@@ -40,7 +41,7 @@ pub(super) struct Discoveries {
     sources: BTreeMap<String, Source>,
     /// Problems of tools that are already logged.
     told: BTreeSet<String>,
-    /// Tools that were read from the store for backends without a discovery so far.
+    /// Tools that were read from the store, for backends that are not polled yet.
     remembered: BTreeMap<String, Tools>,
 }
 
@@ -65,13 +66,16 @@ struct Source {
     unsaved: bool,
     /// Number of failures since the last result.
     failures: u32,
+    /// True after the first result or failure.
     has_answered: bool,
     /// The next discovery, including the delay before it.
     asking: BoxFuture<'static, Result<Vec<DiscoveredTool>>>,
 }
 
 impl Discoveries {
-    /// Polls exactly these backends from now on. Known results of backends that stay are kept.
+    /// Polls exactly these backends from now on, and waits up to `FIRST_ANSWERS` for the first result of new
+    /// ones. The tools of a backend whose connection is the same are kept. A new connection starts with the
+    /// tools that [`Self::remember`] read.
     pub(super) async fn set_backends(&mut self, wanted: Vec<(String, Arc<dyn Backend>, Discover)>) {
         let mut before = std::mem::take(&mut self.sources);
         for (name, backend, how) in wanted {
@@ -93,7 +97,7 @@ impl Discoveries {
         drop(tokio::time::timeout(FIRST_ANSWERS, all_have).await);
     }
 
-    /// Reads the last results of backends from the store.
+    /// Reads from the store the last results of backends that are not polled yet.
     pub(super) async fn remember(&mut self, store: &dyn Store, rules: &ToolRules) {
         for (name, _) in rules.discovered() {
             if self.sources.contains_key(name) || self.remembered.contains_key(name) {
@@ -112,7 +116,8 @@ impl Discoveries {
         }
     }
 
-    /// Writes results that changed since the last call to the store.
+    /// Writes to the store the results that changed since the last call. A write that fails is not repeated
+    /// before the next change.
     pub(super) async fn save(&mut self, store: &dyn Store, rules: &ToolRules) {
         for (name, source) in self.sources.iter_mut().filter(|(_, source)| source.unsaved) {
             source.unsaved = false;

@@ -57,7 +57,7 @@ pub struct App {
     scraper: Option<(Scraper, Page)>,
     /// Listener and routes of the metrics page.
     numbers: Option<(TcpListener, Router)>,
-    /// Applies changed configs; never ends.
+    /// Applies changed configs, discovered tools and retried connections; never ends.
     reloading: BoxFuture<'static, Infallible>,
     /// Writes the audit log, if it is enabled.
     writer: Option<Writer>,

@@ -1,5 +1,6 @@
 //! Reloads the config on SIGHUP, or when one of its files changes, and applies it entirely or not at all.
-//! Requests in progress continue with the config that they started with.
+//! Changes that take effect only at the next start are logged. Requests in progress continue with the config
+//! that they started with.
 //!
 //! Discovered tools are applied here too, so that only one place replaces the client-facing catalog.
 //!
@@ -57,7 +58,8 @@ pub struct Origin {
 #[derive(Clone)]
 pub(super) struct CurrentConfig {
     pub(super) engines: Engines,
-    /// All backends that were ever connected: those that the config no longer has may have tasks.
+    /// All backends that were connected by this process. Those that the config no longer has stay, because
+    /// they may have tasks. Only a backend whose `host` names another machine now is removed.
     pub(super) backends: Backends,
     parts: Parts,
     /// The config at the start. Some of its settings apply until the server ends.
@@ -65,11 +67,11 @@ pub(super) struct CurrentConfig {
     listen: SocketAddr,
     store: StorePlace,
     max_calls: usize,
-    /// Counts the calls to backends, if metrics are enabled.
+    /// Measures the calls to backends, if metrics or telemetry are enabled.
     metrics: Option<Arc<Metrics>>,
 }
 
-/// The loop that reloads the config.
+/// The loop that reloads the config, and applies discovered tools and retried connections.
 struct Reloader {
     origin: Origin,
     in_force: CurrentConfig,
@@ -88,7 +90,7 @@ struct ReloadEffect {
     at_once: Differences,
     /// Changes that apply after a restart.
     at_start: Differences,
-    /// Backends that the config no longer has.
+    /// Backends that this reload removed from the config.
     left: Vec<String>,
 }
 
@@ -110,7 +112,7 @@ impl CurrentConfig {
 }
 
 impl App {
-    /// Enables config reloads while the server runs: on SIGHUP and whenever its files change.
+    /// Enables config reloads, connection retries and discovery while the server runs.
     #[must_use]
     pub(crate) fn reloading(mut self, origin: Origin, hangups: Hangups) -> Self {
         let reloader = Reloader::of(&mut self, origin);
@@ -191,7 +193,7 @@ impl Reloader {
         let (file, registry, state_home) = (file.clone(), registry.clone(), state_home.clone());
         let ConfigLoad { config, sources } =
             blocking(move || config::read(&file, &registry, state_home.as_deref())).await;
-        // Valid or not, the config is not read again before its files change.
+        // Valid or not, the config is not read again before its files change or SIGHUP arrives.
         self.origin.sources = sources;
         let applied = match config {
             Ok(config) => self.apply(config).await,

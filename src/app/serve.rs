@@ -75,8 +75,8 @@ impl App {
         Self { scraper: None, numbers: Some((listener, router)), ..self }
     }
 
-    /// Serves HTTP on a listener until `stop` is cancelled and the configured drain time has passed. Then
-    /// requests and engine calls in progress may finish, up to the configured timeout.
+    /// Serves HTTP on a listener until `stop` is cancelled and `server.drain_for` has passed. Then requests
+    /// and engine calls in progress have `server.stop_within` to finish.
     ///
     /// # Errors
     /// See [`AppError`].
@@ -180,8 +180,9 @@ async fn accounted<T, E>(
 }
 
 /// Serves with the loops and `meanwhile` in the background. Once serving ends or `stop` is cancelled, work in
-/// progress has `stop_within` to finish; returns `None` if it was aborted then. In both cases all leases are
-/// released, so that another process can continue immediately.
+/// progress has `stop_within` to finish; returns `None` if it was aborted then. In both cases leases are
+/// released, so that another process can continue immediately. After an abort, the release may take up to
+/// `LET_GO_WITHIN`. It is an error if a loop ends by itself.
 async fn beside<T>(
     (reconciler, notifier): (Reconciler, Notifier<Http>),
     meanwhile: BoxFuture<'static, Infallible>,

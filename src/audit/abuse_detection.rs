@@ -1,7 +1,7 @@
 //! Abuse detection: one owner or address that repeats what should be rare. It reports each pattern once per
-//! window. Further events are counted but not written, so that no caller fills the log. Each pattern has its
-//! own table, so that a flood in one hides nothing in the others. Pure: the caller passes the time, and past
-//! windows are deleted.
+//! subject and window. The lines of a window are written up to a limit, and further events are only counted,
+//! so that no caller fills the log. Each pattern has its own table, so that a flood in one hides nothing in
+//! the others. Pure: the caller passes the time, and past windows are deleted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use super::record::Kind;
 pub const WINDOW: Duration = Duration::from_secs(60);
 /// The minimum interval between sweeps of all counters: a sweep takes a while, and all callers wait for it.
 const SWEEP: Duration = Duration::from_secs(1);
-/// The alert threshold per window.
+/// The alert threshold: the number of events of a subject within a window.
 pub const SUSPICIOUS: u32 = 20;
-/// The maximum lines per pattern, subject and window.
+/// The maximum lines per pattern, subject and window, except for reads and reports of client tasks.
 pub const WRITTEN: u32 = 100;
-/// The maximum lines per window for one caller who reads the same data again, or who repeats the stage of a
-/// task.
+/// The maximum lines per subject and window for [`Pattern::Reads`] and [`Pattern::Words`].
 const AGAIN: u32 = 10;
-/// The maximum number of subjects of a pattern. Beyond it, new ones share one counter.
+/// The maximum number of subjects of a pattern. Beyond it, new ones share one counter, or are not counted and
+/// all their lines are written (see `has_rest`).
 const MOST: usize = 4_096;
 
 /// The subject of the shared counter.
@@ -80,8 +80,8 @@ impl Pattern {
         }
     }
 
-    /// Returns true if the subjects beyond the limit share one counter. A caller who reads much data, or
-    /// gets many questions, is not suspicious: all of these lines are written.
+    /// Returns true if the subjects beyond the maximum number share one counter. A caller who reads much
+    /// data, or gets many questions, is not suspicious: all of these lines are written.
     const fn has_rest(self) -> bool {
         !matches!(self, Pattern::Reads | Pattern::Words)
     }
@@ -115,7 +115,8 @@ pub struct Suspects {
 }
 
 impl Suspects {
-    /// Counts one event.
+    /// Counts one event. Also returns windows that are over and in which lines were suppressed: that of this
+    /// subject, and those of a sweep if one is due.
     pub fn count(
         &mut self,
         pattern: Pattern,

@@ -25,9 +25,9 @@ use crate::clock::{self, Clock, Entropy};
 pub struct LogFileConfig {
     /// The path of the file.
     pub path: PathBuf,
-    /// It is rotated when it reaches this size.
+    /// It is rotated before the next write once it has reached this size.
     pub max_bytes: u64,
-    /// It is rotated when its first line reaches this age.
+    /// It is rotated before the next write once its first line has reached this age.
     pub max_age: Duration,
     /// The number of rotated files to keep.
     pub keep_files: usize,
@@ -56,9 +56,10 @@ impl LogContext {
         entry.object()
     }
 
-    /// Returns the head that continues after this line. If the line's hash does not match our key, a new
-    /// chain begins. `ours` is the head that this process wrote last. If the line has a lower number, the
-    /// log was truncated, and the chain continues from `ours` so that this shows.
+    /// Returns the head that continues after this line. A new chain begins, with a line in `own` about it, if
+    /// the hash does not match our key, or if there is no line and this process wrote none. `ours` is the
+    /// head that this process wrote last. If the line is missing or has a lower number, the log was
+    /// truncated, and the chain continues from `ours` so that this shows.
     pub(super) fn goes_on(&self, last: Option<&str>, ours: Option<&Head>, own: &mut Vec<String>) -> Head {
         let last = last.map(|last| chain::read(&self.key, last));
         let cut = |at: &Head| ours.filter(|ours| ours.chain == at.chain && ours.seq > at.seq);
@@ -135,8 +136,8 @@ impl FileLog {
 
     fn append_locked(&mut self, objects: &[String], is_file: bool) -> io::Result<()> {
         let (mut left, mut own) = self.open(is_file)?;
-        // All lines of a file use one key, so that `verify` can be given that key. Lines about the end of
-        // this file are written into it, and it is rotated the next time.
+        // All lines of a file use one key, so that `verify` can be given that key. The line about a torn end
+        // of this file is written into it, and then it is rotated the next time.
         let (is_torn, is_of_another) = (own.len() > 1, left.head.seq == 0 && left.length > 0);
         if is_file && !is_torn && (is_of_another || self.is_over(&left)) {
             let (next, rotated) = self.put_aside(left)?;

@@ -1,7 +1,8 @@
 //! The audit log: one line for each event that must be accountable, in a hash chain that reveals changes and
 //! removals. [`Auditor`] turns events into lines and passes them to the [`Writer`]; docs/audit.md describes
-//! the lines. It must not change what happens, with one exception: with `on_failure = "refuse"`, an
-//! operation that cannot be recorded is refused before it is done.
+//! the lines. It must not change what happens, with one exception: with `on_failure = "refuse"`, an operation
+//! that cannot be recorded is refused before it is done, and a response is withheld if its lines cannot be
+//! written.
 
 pub mod abuse_detection;
 pub mod chain;
@@ -132,8 +133,8 @@ impl Auditor {
         self.shared.failures.load(Ordering::Relaxed)
     }
 
-    /// Flushes the audit lines of a request before its response. If the config requires records, it returns
-    /// once all of its lines are written.
+    /// With `on_failure = "refuse"`, waits before a response until the audit lines of its request are
+    /// written. Otherwise it returns at once.
     ///
     /// # Errors
     /// If a line cannot be written.
@@ -147,8 +148,8 @@ impl Auditor {
         }
     }
 
-    /// Flushes the audit lines of the current request before data is sent to its caller ahead of the
-    /// response. Otherwise like [`Self::answers`].
+    /// Like [`Self::answers`], for the current request, before data is sent to its caller ahead of the
+    /// response.
     ///
     /// # Errors
     /// If a line cannot be written.
@@ -167,7 +168,7 @@ impl Auditor {
         self.write_limited(Kind::AuthFailed, entry, &subject(None, address));
     }
 
-    /// Records an operation that the caller may not do.
+    /// Records a call that the caller may not make.
     pub fn denied(&self, tool: Option<&str>, why: &str) {
         let mut entry = self.entry(Kind::CallDenied, "denied");
         entry.tool = tool.map(capped);
@@ -201,7 +202,7 @@ impl Auditor {
         if self.refuses { self.settled().await } else { Ok(()) }
     }
 
-    /// Waits until all recorded lines are written.
+    /// Waits until all lines that were queued so far are written to every sink.
     ///
     /// # Errors
     /// If a line cannot be written.
@@ -237,8 +238,8 @@ impl Auditor {
         self.write_limited(kind, entry, format!("{subject} {what}").trim_end())
     }
 
-    /// Counts the event, and writes its line unless the rate of its kind is too high. Returns false in that
-    /// case.
+    /// Counts the event, and writes its line unless its pattern and subject already have the most lines of
+    /// this window. Returns false in that case.
     fn write_limited(&self, kind: Kind, entry: AuditEntry, subject: &str) -> bool {
         self.count(kind);
         let Some(pattern) = Pattern::of(kind) else {

@@ -79,9 +79,9 @@ kinds! {
     Suspicion => "suspicion",
     /// A chain begins.
     LogBegan => "log.began",
-    /// A file begins, because the one before was full or old.
+    /// A file begins, because the one before was full or old, or ended with lines of another key.
     LogRotated => "log.rotated",
-    /// The line before this one was cut off when its process was killed.
+    /// The line before this one was cut off, when its process was killed or its disk was full.
     LogTorn => "log.torn",
     /// Lines could not be written, and are lost.
     LogLost => "log.lost",

@@ -37,7 +37,7 @@ impl StoreLog {
         Self { lines, keep, tools, left: None, ours: None, forgot: None }
     }
 
-    /// Appends lines.
+    /// Appends lines: all of them or none. After `QUICKER` lost races, that is an error.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -78,7 +78,8 @@ impl StoreLog {
         Ok(found.first().map(|(_, line)| line) == line)
     }
 
-    /// Deletes old lines from time to time. A failed deletion must not lose a line.
+    /// Deletes old lines, at most every [`FORGET_EVERY`]. A failure is only logged: the lines of the append
+    /// are written already.
     async fn forget(&mut self) {
         let Some(now) = self.tools.clock.settled() else { return };
         if self.forgot.is_some_and(|forgot| now.since(forgot) < FORGET_EVERY) {

@@ -1,5 +1,6 @@
 //! Verification of an audit log against its chain: it detects changed, removed, moved and inserted lines.
-//! Pure: the caller passes lines, and this module must not know where they come from.
+//! That lines are missing at the end shows only if the log must contain a hash that was kept elsewhere (an
+//! anchor). Pure: the caller passes lines, and this module must not know where they come from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,7 +8,7 @@ use std::fmt;
 use super::chain::{self, Head, Key, NOTHING};
 use super::record::Kind;
 
-/// The maximum number of findings. More would not help if a whole file is nonsense.
+/// The maximum number of findings in each of the two lists. More would not help if a whole file is nonsense.
 const MOST: usize = 1_000;
 
 /// The result of a verification.

@@ -1,5 +1,6 @@
-//! The writer of the audit log: it takes lines from the queue and writes them to every sink in batches.
-//! Lines that cannot be written are buffered for a while and retried. It must not know what lines mean.
+//! The writer of the audit log: it takes lines from the queue and writes them to every sink in batches. Lines
+//! that a sink does not take are buffered and retried, up to [`MOST_WAITING`]. Further ones are lost, and a
+//! line reports their number. It must not know what lines mean.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -27,7 +28,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) enum WriterMessage {
     /// A line, without its fields of the chain.
     Line(String),
-    /// A flush request. The reply is true if all lines before it are written.
+    /// A flush request. The reply is true if all lines before it are written to every sink.
     Barrier(oneshot::Sender<bool>),
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Sinks {
 
 /// A sink of lines.
 enum Sink {
-    /// A file. `None` while a write is in progress.
+    /// A file. `None` while a write is in progress, and after a write that panicked.
     File(Option<Box<FileLog>>),
     /// The store.
     Store(Box<StoreLog>),
@@ -99,7 +100,8 @@ impl Writer {
         Self { inbox, lanes, tools, shared }
     }
 
-    /// Writes until `stop` is cancelled. Then it writes the rest of the queue and returns.
+    /// Writes until `stop` is cancelled, then writes the rest of the queue and returns. It also returns once
+    /// the auditor is dropped and the queue is empty.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {

@@ -1,5 +1,6 @@
-//! The `WWW-Authenticate` challenge for unauthenticated callers (RFC 6750). It has the URL of the metadata of
-//! RFC 9728 and the scopes to request, as both MCP revisions require.
+//! The `WWW-Authenticate` challenge for unauthenticated callers (RFC 6750). If the server accepts tokens, it
+//! has the URL of the metadata of RFC 9728 and the scopes to request, as both MCP revisions require. It must
+//! not decide who is admitted.
 
 use super::oauth::{OAuth, Resource};
 use super::{Authenticator, Unauthorized};

@@ -15,9 +15,9 @@ use super::Certificate;
 pub struct Identity {
     /// Display name for logs and for records of the engine. It never identifies an owner.
     pub name: String,
-    /// The issuer: the `iss` of the token.
+    /// The issuer: the `iss` of the token, or `certificate` for a client certificate. An API key has none.
     pub issuer: Option<String>,
-    /// The subject: the `sub` of the token.
+    /// The subject: the `sub` of the token, or the `principal` of the config for a client certificate.
     pub subject: Option<String>,
     /// The `client_id` of a client that acts for itself; then there is no subject.
     pub client: Option<String>,
@@ -27,7 +27,7 @@ pub struct Identity {
     pub scopes: BTreeSet<String>,
     /// The groups of the caller.
     pub groups: BTreeSet<String>,
-    /// All claims of the token.
+    /// All claims of the token, or of the introspection response.
     pub claims: Map<String, Value>,
 }
 

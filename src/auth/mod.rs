@@ -121,7 +121,8 @@ pub enum Authenticator {
 /// Why a caller is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unauthorized {
-    /// The request has no credential.
+    /// The request has no credential, or only a client certificate that no rule matches while another method
+    /// exists.
     #[error(
         "this server asks who is calling: send the header Authorization: Bearer <API key or access token>"
     )]
@@ -221,7 +222,8 @@ impl Authenticator {
         }
     }
 
-    /// Returns the time until the caller's credential has been expired for this grace period, if it expires.
+    /// Returns the time until the caller's credential has been expired for this grace period. `None` if it
+    /// does not expire.
     pub fn time_left(&self, principal: &Principal, grace: Duration) -> Option<Duration> {
         let now = match self {
             Authenticator::None { .. } => return None,

@@ -20,7 +20,7 @@ const MAX_SHOWN: usize = 60;
 const MAX_TEXT: usize = 400;
 /// Maximum number of `anyOf` and `oneOf` alternatives that are named.
 const MAX_FORMS: usize = 10;
-/// Maximum number of schema checks for one description.
+/// Maximum work for one description, in steps: a schema check is one, and compiling costs more (see below).
 const MAX_STEPS: usize = 20_000;
 /// Cost in steps to compile the rules of one schema (`COMPILE`), and each pattern among them, which may
 /// become large (`PATTERN`).
@@ -162,7 +162,7 @@ struct Walk<'a> {
     naming: &'a Naming<'a>,
     /// Remaining steps.
     steps: usize,
-    /// Known faults by the memory addresses of schema and value.
+    /// Known faults by the memory addresses of schema and value; empty while they are being found.
     known: HashMap<(*const Value, *const Value), Faults>,
     rules: HashMap<*const Map<String, Value>, Option<Rc<Validator>>>,
     patterns: HashMap<&'a str, Option<Rc<Validator>>>,

@@ -90,7 +90,8 @@ impl Inquiry {
         Question { id: self.key.clone(), message, ask }
     }
 
-    /// Adds a valid answer to the arguments that were missing.
+    /// Adds a valid answer to the arguments. A form fills in only parameters that are missing; model text and
+    /// roots replace what is there.
     pub fn fill(&self, content: &Map<String, Value>, arguments: &mut Map<String, Value>) {
         match &self.wants {
             Wants::Parameters(schemas) => {

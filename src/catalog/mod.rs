@@ -127,8 +127,8 @@ impl Catalog {
         Self { resources: Arc::new(resources), prompts: Arc::new(prompts), ..self }
     }
 
-    /// Returns a copy with additional tools and the limits of their slots. No additional tool has the name
-    /// of an existing one.
+    /// Returns a copy with additional tools and the limits of their slots. An additional tool with the name
+    /// of an existing one is ignored.
     #[must_use]
     pub fn and(&self, more: Vec<Definition>, limits: BTreeMap<String, Option<u32>>) -> Self {
         let mut tools = self.tools.clone();
@@ -169,7 +169,7 @@ impl Catalog {
         resource::page(&self.tools, after, limit, of)
     }
 
-    /// Returns true if every caller may call all tools.
+    /// Returns true if every caller that is admitted may call all tools.
     pub fn is_open(&self) -> bool {
         self.tools.values().all(|tool| tool.access.call == Rule::everybody())
     }
@@ -190,7 +190,7 @@ impl Catalog {
     }
 }
 
-/// Returns the name of a per-owner slot without the owner's name.
+/// Returns the name of a per-owner slot without the owner's name; `None` for other slots.
 fn of_owner(slot: &str) -> Option<&str> {
     if slot.starts_with(OF_OWNER) {
         return Some(OF_OWNER);

@@ -16,8 +16,8 @@ use crate::tasks::store::IdempotencyKey;
 use crate::tasks::task::{Origin, Spec, TaskId, TaskPolicy};
 use taskbridge_sdk::{OnBehalfOf, Question};
 
-/// How long after its call was abandoned an equal call of the same caller can attach to a task (PROTOCOL:
-/// undelivered).
+/// How long an equal call of the same caller can attach to a task whose call was abandoned: its client
+/// disconnected before it received the task's id ([`crate::tasks::task::Undelivered`]).
 const ATTACH_WITHIN: Duration = Duration::from_secs(600);
 /// The scope of nonces: they are random, so no two callers share one.
 const NONCES: &str = "nonce";
@@ -39,7 +39,8 @@ pub struct Request {
     pub idempotency_key: Option<String>,
     /// An id of this call: a repeated call with it returns the same task.
     pub nonce: Option<String>,
-    /// The maximum wait of a call that waits for its answer.
+    /// Set for a plain call, which waits for its result: the maximum wait. `None` for a call that returns a
+    /// task.
     pub waits: Option<Duration>,
     /// Whether the client can be asked for consent.
     pub consent: Consent,
@@ -50,7 +51,8 @@ pub struct Request {
 pub enum Consent {
     /// The caller has consented.
     Given,
-    /// The task can ask for consent.
+    /// The task begins with the question for consent. This client can be asked, or another caller who may
+    /// consent.
     Ask,
     /// This client cannot be asked.
     Impossible,
@@ -189,7 +191,8 @@ impl Tool {
         Ok((arguments, sealed))
     }
 
-    /// Checks that parameters with an inquiry are present: the schema does not list them as `required`.
+    /// Checks that the parameters of inquiries that are not `optional` are present: the schema does not list
+    /// them as `required`.
     fn check_inquired(&self, arguments: &Map<String, Value>) -> Result<(), String> {
         let needed = self.definition.inquiries.iter().filter(|inquiry| !inquiry.optional);
         let missing: Vec<&str> = needed.flat_map(|inquiry| inquiry.missing(arguments)).collect();

@@ -1,4 +1,4 @@
-//! `taskbridge audit`: verifies the chain of an audit log, and prints its entries. It changes nothing.
+//! `taskbridge audit`: verifies the chain of an audit log, and prints its lines. It changes nothing.
 
 use std::fs::File as OpenFile;
 use std::io::{BufRead as _, BufReader};
@@ -95,7 +95,8 @@ fn files(registry: &Registry, log: &Log) -> Result<(Vec<PathBuf>, Key), String> 
     let config: Result<Config, String> =
         load(registry, &log.file, &Environment::of_process()).map(|(config, _)| config);
     if !log.files.is_empty() {
-        // Files from elsewhere need no config if their chain has no key.
+        // Named files need no config if their chain has no key. An error of a config that `--config` names is
+        // reported.
         return match config {
             Ok(config) => Ok((log.files.clone(), config.audit.key)),
             Err(_) if log.file.config.is_none() => Ok((log.files.clone(), Key::default())),
@@ -121,7 +122,8 @@ fn key(registry: &Registry, log: &Log) -> Result<Key, String> {
     }
 }
 
-/// Calls `line` for every line, with its location, its bytes without the newline, and whether it has one.
+/// Calls `line` for every line that is not empty, with its location, its bytes without the newline, and
+/// whether it has one.
 fn each_line(
     registry: &Registry,
     log: &Log,

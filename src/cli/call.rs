@@ -1,5 +1,5 @@
-//! The options of `taskbridge call`, and their conversion to an order for [`crate::client`]. It must not know
-//! how an order is executed.
+//! The options of `taskbridge call`, and their conversion to an [`Invocation`] of the client. It must not
+//! know how that is executed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

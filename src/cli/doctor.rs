@@ -32,7 +32,7 @@ pub(super) struct Discovering {
     file: File,
 }
 
-/// Runs all checks. An invalid config is a finding, too.
+/// Runs all checks. If the config is invalid, its errors are the only findings.
 pub(super) fn run(registry: &Registry, options: &Options) -> Result<ExitCode, String> {
     if options.policy {
         return policies(registry, &options.file).map(|()| ExitCode::SUCCESS);

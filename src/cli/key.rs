@@ -1,4 +1,4 @@
-//! `taskbridge key new`: generates an API key, prints it once, and prints its config entry. It must not store
+//! `taskbridge key new`: generates an API key, and prints it once, with its config entry. It must not store
 //! the key.
 
 use clap::{Args, Subcommand};

@@ -18,7 +18,7 @@ use crate::store::sqlite::{Mode, SqliteStore};
 use crate::store::survey::Survey;
 use crate::tasks::audit::AuditLineStore;
 
-/// Number of connections that one command uses.
+/// Number of PostgreSQL connections that one command uses.
 const CONNECTIONS: usize = 2;
 
 /// An open store, with the settings that commands need.
@@ -40,7 +40,7 @@ pub(super) struct Opened {
     pub(super) audit: Settings,
     /// The audit log in the store.
     pub(super) lines: Arc<dyn AuditLineStore>,
-    /// The limit of each slot, in rows.
+    /// The limit of each slot, in jobs; `None` is unlimited.
     pub(super) limits: BTreeMap<String, Option<u32>>,
 }
 

@@ -94,7 +94,7 @@ fn store_error_text(error: StoreError) -> String {
     format!("taskbridge: {error}")
 }
 
-/// Returns all rows that match the filter, newest first. Rows that cannot be parsed are only counted.
+/// Returns all rows that match the filter, newest first. Prints the number of rows that cannot be parsed.
 async fn found(opened: &Opened, filter: &Filter) -> Result<(Vec<View>, Timestamp), String> {
     let now = opened.store.now().await.map_err(store_error_text)?;
     let (mut views, mut after, mut unreadable) = (Vec::new(), String::new(), 0);
@@ -147,7 +147,8 @@ async fn export(opened: &Opened, filter: &Filter) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the id of the only task with this id prefix.
+/// Returns the id of the task with this id, or of the only one with this prefix of at least `SHORTEST`
+/// characters.
 async fn one(opened: &Opened, beginning: &str) -> Result<TaskId, String> {
     let place = &opened.place;
     let exact = TaskId::from_wire(beginning);
@@ -171,7 +172,7 @@ async fn one(opened: &Opened, beginning: &str) -> Result<TaskId, String> {
     }
 }
 
-/// Returns the row of a task, if it still exists.
+/// Returns the row of a task, if it still exists and can be parsed.
 async fn row(opened: &Opened, id: &TaskId) -> Result<Option<(SurveyRow, Task)>, String> {
     // `rows` returns ids after a given one. The id without its last character sorts just before the id. Only
     // ids with that same prefix lie in between.
@@ -205,7 +206,8 @@ async fn show(opened: &Opened, id: &str) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Changes a row with the state machine, as a server does.
+/// Changes a row with the state machine, as a server does, and records that in the audit log. Returns the row
+/// before and after, or `None` if it no longer exists.
 async fn change(
     opened: &Opened,
     id: &TaskId,

@@ -182,7 +182,7 @@ pub(super) fn compiled(schema: &Value) -> Option<jsonschema::Validator> {
     options.with_pattern_options(PatternOptions::regex()).build(schema).ok()
 }
 
-/// Parses a text into a value of the expected kind.
+/// Parses a text into a value of the expected kind. `None` if it is none.
 pub(super) fn typed(text: &str, shape: Shape<'_>) -> Option<Value> {
     if let Some(choices) = shape.choices() {
         let is_it = |value: &Value| super::shape::plain(value) == text;

@@ -10,7 +10,7 @@ use super::terminal::{columns, harmless};
 
 /// Number of steps of the bar.
 const STEPS: u64 = 1000;
-/// Columns of the bar: the minimum, and the number on a terminal of a hundred columns.
+/// Columns of the bar: the minimum, and the maximum, which a terminal of a hundred columns has.
 const LENGTHS: (usize, usize) = (8, 28);
 /// Free columns at the right: a terminal prints `^C` there, and it would break a full line.
 const MARGIN: u16 = 3;

@@ -23,7 +23,7 @@ pub(super) struct Field<'a> {
     pub(super) default: Option<&'a Value>,
     /// The choices, with the text shown for each.
     pub(super) choices: Vec<(&'a Value, String)>,
-    /// True if several choices are allowed.
+    /// True for a list: several values are allowed.
     pub(super) many: bool,
     shape: Shape<'a>,
 }
@@ -52,7 +52,8 @@ impl<'a> Form<'a> {
                 shape,
             }
         });
-        // The wire does not preserve the schema's order: required fields come first.
+        // A parsed schema does not keep its order: required fields come first, then optional ones, each by
+        // name.
         let (must, may): (Vec<_>, Vec<_>) = fields.partition(|field| field.required);
         Self { schema, fields: must.into_iter().chain(may).collect() }
     }
@@ -76,7 +77,7 @@ impl Field<'_> {
         }
     }
 
-    /// Returns the default in the form in which it would be typed.
+    /// Returns the default as text for the prompt: the titles of choices, and yes or no for a boolean.
     pub(super) fn default_words(&self) -> Option<String> {
         let shown = |value: &Value| {
             let choice = self.choices.iter().find(|(choice, _)| *choice == value);

@@ -83,7 +83,8 @@ fn entry(text: &mut String, tool: &Tool, width: usize) {
         wrapped(text, description, INDENT, INDENT, width);
     }
     let root = Shape::of(&tool.input_schema);
-    // Required parameters come first. The wire does not preserve the schema's order.
+    // Required parameters come first. A parsed schema does not keep its order, so each group is sorted by
+    // name.
     let (must, may): (Vec<_>, Vec<_>) = root.properties().partition(|(name, _)| root.requires(name));
     let must = must.into_iter().map(|(name, shape)| (name.to_owned(), shape));
     let may = may.into_iter().map(|(name, shape)| (format!("[{name}]"), shape));

@@ -64,7 +64,7 @@ pub(crate) struct Invocation {
     pub(crate) again: String,
 }
 
-/// A command for the server.
+/// What the client does on the server.
 pub(crate) enum ClientCommand {
     /// List all tools, or show one.
     List {
@@ -117,8 +117,9 @@ impl Failure {
     }
 }
 
-/// Executes a command and returns the exit code: 0 if the job succeeded, 1 if it did not, 2 if the command
-/// is invalid or the server cannot be reached, 124 after a timeout, 130 if the user left before the end.
+/// Executes a command and returns the exit code: 0 if the job succeeded, 1 if it did not, 2 if the command is
+/// invalid or the server cannot be reached, 124 after a timeout, 130 if the user left before the end, 143
+/// after SIGTERM.
 pub(crate) async fn run(order: &Invocation) -> u8 {
     match attempt(order).await {
         Ok(code) => code,

@@ -23,7 +23,7 @@ pub(super) struct Saved {
     pub(super) problems: Vec<String>,
 }
 
-/// Saves the content and the linked resources of a result.
+/// Saves the blocks with data and the linked resources of a result. Text blocks are not saved.
 pub(super) async fn save(session: &Session, result: &Value, folder: &Path) -> Saved {
     let mut saved = Saved::default();
     let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();

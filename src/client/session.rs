@@ -138,12 +138,13 @@ impl Session {
         }
     }
 
-    /// Sends a request that is answered immediately.
+    /// Sends a request that is answered immediately, with the timeout `QUICK`.
     pub(super) async fn quick(&self, method: &str, params: Value) -> Result<Value, ServerCallError> {
         in_time(self.request(method, params, None)).await
     }
 
-    /// Sends a request, and waits for its answer without a timeout.
+    /// Sends a request, and waits for its answer. Only the transport's idle timeout applies. If the server no
+    /// longer knows the session, the request is sent once more in a new one.
     pub(super) async fn request(
         &self,
         method: &str,

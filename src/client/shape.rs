@@ -51,7 +51,7 @@ impl<'a> Shape<'a> {
         self
     }
 
-    /// Returns the schema itself.
+    /// Returns the JSON of the schema.
     pub(super) fn whole(self) -> &'a Value {
         self.schema
     }
@@ -66,7 +66,7 @@ impl<'a> Shape<'a> {
         self.get(keyword).and_then(Value::as_str)
     }
 
-    /// Returns the properties of an object, in the schema's order.
+    /// Returns the properties of an object, sorted by name: parsed JSON does not keep the schema's order.
     pub(super) fn properties(self) -> impl Iterator<Item = (&'a str, Shape<'a>)> {
         let named = self.get("properties").and_then(Value::as_object);
         named.into_iter().flatten().map(move |(name, schema)| (name.as_str(), self.at(schema)))
@@ -241,7 +241,7 @@ pub(super) fn plain(value: &Value) -> String {
     }
 }
 
-/// Returns the known names similar to this one, the best match first.
+/// Returns up to three known names similar to this one, the best match first.
 pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = name.to_lowercase();
     let mut near: Vec<(usize, &str)> = known

@@ -1,4 +1,5 @@
-//! [`Task`]: a task in the server's responses, and the requests about tasks.
+//! [`Task`]: a task in the server's responses, and the requests about tasks. It must not wait for a change,
+//! retry or print.
 
 use std::time::Duration;
 

@@ -13,10 +13,10 @@ use super::session::{ServerMessageSender, Session};
 use super::task::{Status, Task, get_task};
 use crate::mcp::jsonrpc::Outcome;
 
-/// The backoff between attempts to reach an unavailable server.
+/// The first and the longest delay between attempts to reach an unavailable server.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Duration after which a connection counts as stable.
+/// Duration of a request after which the connection counts as stable, and the backoff starts anew.
 const STABLE: Duration = Duration::from_secs(20);
 /// Minimum and maximum poll interval, whatever the server requests.
 const POLLS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(15));
@@ -120,7 +120,7 @@ pub(super) async fn watch(
 }
 
 /// Requests the task's progress. The protocol has no such request; taskbridge's tool for clients without
-/// tasks returns it. Returns false if the server has no such tool.
+/// tasks returns it. Returns false if a retry cannot succeed, as on a server without such a tool.
 async fn ask_progress(
     session: &Session,
     id: &str,
@@ -141,7 +141,8 @@ async fn ask_progress(
     }
 }
 
-/// Retries until the server was reached. `again` receives the fault of each failed attempt.
+/// Retries without a limit until the server was reached, or the error is one that does not pass. `again`
+/// receives the fault of each failed attempt.
 pub(super) async fn retry_until_reached<T>(
     mut attempt: impl AsyncFnMut() -> Result<T, ServerCallError>,
     mut again: impl FnMut(&ServerCallError),

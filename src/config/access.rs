@@ -138,7 +138,8 @@ pub(super) fn rules(
     rules
 }
 
-/// Returns true if one of these callers matches the rule; with `not_caller`, on a task of another caller.
+/// Returns true if one of these callers matches the rule: a rule with `owner` always does (except for
+/// `call`), and one with `not_caller` needs a task of another of these callers.
 fn is_met(verb: Verb, rule: &access::Rule, them: &[Principal]) -> bool {
     let mut rules = Rules::default();
     rules.set(verb, rule.clone());
@@ -148,7 +149,8 @@ fn is_met(verb: Verb, rule: &access::Rule, them: &[Principal]) -> bool {
         (Verb::Call, ..) => may(one, None),
         (_, true, _) => true,
         (_, _, true) => them.iter().any(|other| other.owner != one.owner && may(one, Some(&other.owner))),
-        // A `see` rule may exclude the owner of the task; one other caller that matches is enough.
+        // On a task of somebody else: an owner may see the own task under any rule, which says nothing about
+        // this one.
         (_, _, false) => may(one, Some(&nobody)),
     })
 }

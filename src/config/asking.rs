@@ -1,4 +1,5 @@
-//! Reads `[tools.NAME.ask.KEY]`, and `ask` of a parameter: questions to the caller before a job starts.
+//! Reads `[tools.NAME.ask.KEY]`, and `ask` of a parameter: questions to the caller before a job starts
+//! ([`Inquiry`]). It must not ask anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use super::source::join;
 use super::tool_shape::{Asking, Parameter};
 use crate::catalog::{HEADER_KEYWORD, Inquiry, Wants};
 
-/// The parameters that a question can request.
+/// The parameters of a tool, of which a question can request those that are not hidden.
 pub(super) struct AskableParameters<'a> {
     /// The schemas of all parameters, by name.
     pub(super) schemas: &'a Map<String, Value>,

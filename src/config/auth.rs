@@ -121,7 +121,7 @@ pub struct Authentication {
     pub mode: AuthMode,
     /// All callers are one owner.
     pub single_user: bool,
-    /// Anonymous callers may use any listen address.
+    /// Anonymous callers are accepted on any listen address (`anyone_may_do_everything`).
     pub open: bool,
     /// The keys.
     pub keys: Vec<ApiKey>,

@@ -1,4 +1,4 @@
-//! Reads `[backends.NAME]` into a backend that can be connected.
+//! Reads `[backends.NAME]` into a backend that can be connected. It must not connect to it.
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
 //! The locations of the config file and of state, and the environment variables. Nothing else reads the
-//! environment, except that an adapter may pass variables on to jobs.
+//! environment, with two exceptions: an adapter may pass variables on to jobs, and HTTP clients follow the
+//! proxy variables.
 
 use std::path::{Path, PathBuf};
 
@@ -59,9 +60,9 @@ pub struct Environment {
     pub url: Option<String>,
     /// `$TASKBRIDGE_KEY`.
     pub key: Option<ApiKey>,
-    /// The XDG config home: `~/.config`.
+    /// The XDG config home: `~/.config` by default.
     pub config_home: Option<PathBuf>,
-    /// The XDG state home: `~/.local/state`.
+    /// The XDG state home: `~/.local/state` by default.
     pub state_home: Option<PathBuf>,
 }
 

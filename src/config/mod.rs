@@ -1,4 +1,4 @@
-//! The config: parses strict TOML into a resolved [`Config`], and is the only reader of the environment. It
+//! The config: parses strict TOML into a resolved [`Config`], and reads the environment (see [`locate`]). It
 //! reports all errors that are detectable without starting anything at once, with file, line, field and fix.
 //!
 //! [`locate`] finds the file, `source` parses it, and `reader` collects problems. The shapes define the
@@ -92,7 +92,8 @@ pub struct Config {
     pub bounds: Limits,
     /// Authentication settings.
     pub auth: Authentication,
-    /// Access rules for tasks of tools that are no longer offered.
+    /// The rules of `[access]`: the default for tools, and the rules for tasks of tools that are no longer
+    /// offered.
     pub access: Rules,
     /// Sealing keys: the first one seals, all of them open. If empty, the store's own key is used.
     pub seal: Vec<Key>,

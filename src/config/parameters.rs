@@ -15,7 +15,7 @@ pub(super) struct ParsedParameter {
     pub(super) published: Value,
     /// Its schema for argument validation.
     pub(super) checked: Value,
-    /// Whether it is required.
+    /// Whether a call must contain it. A parameter with `ask` need not be in a call.
     pub(super) required: bool,
     /// Set for a parameter of type `file`.
     pub(super) file: Option<FileRule>,

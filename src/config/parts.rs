@@ -12,7 +12,7 @@ use super::source::join;
 /// The tables whose members have user-defined names.
 const NAMED: [&str; 5] = ["backends", "tools", "resources", "prompts", "concurrency_groups"];
 
-/// Settings that only change after a restart: a table, or one field of it.
+/// Settings whose changes take effect only after a restart: a table, or one field of it.
 const AT_START: [(&str, Option<&str>); 9] = [
     ("server", Some("listen")),
     ("server", Some("drain_for")),

@@ -176,7 +176,8 @@ fn says(
     Some(MessageTemplate::Block(Content::Audio { data, mime_type }))
 }
 
-/// A URI without arguments must match an existing resource.
+/// A URI without arguments must match an existing resource. That is checked only if all resources are valid,
+/// because the missing one could be an invalid one.
 fn check_address(reader: &mut Reader<'_>, field: &str, uri: &str, context: Context<'_>) {
     let leads_somewhere = || context.resources.read(uri, |_| true).is_ok_and(|found| found.is_some());
     if context.all_resources && !uri.contains('{') && !leads_somewhere() {

@@ -119,17 +119,18 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads an optional table.
+    /// Reads an optional table: the default if it is absent or cannot be read at all.
     pub(super) fn section<T: DeserializeOwned + Default>(&mut self, field: &str, value: Option<Value>) -> T {
         self.field(field, value).unwrap_or_default()
     }
 
-    /// Reads an optional field. Returns `None` if it is absent or invalid.
+    /// Reads an optional field. Returns `None` if it is absent or cannot be read at all; see [`Self::read`].
     pub(super) fn field<T: DeserializeOwned>(&mut self, field: &str, value: Option<Value>) -> Option<T> {
         self.read(field, value?)
     }
 
-    /// Deserializes a part of the file. Returns `None` if it cannot be read at all.
+    /// Deserializes a part of the file. Returns `None` if it cannot be read at all. A value does not mean
+    /// that the part is valid: faults are recorded, and their fields are left out.
     pub(super) fn read<T: DeserializeOwned>(&mut self, field: &str, value: Value) -> Option<T> {
         self.read_with(field, value, |value| {
             serde_path_to_error::deserialize(value).map_err(|error| {

@@ -55,7 +55,7 @@ pub(super) fn read(
     Resources::new(fixed, patterns)
 }
 
-/// Validates a name. Tools, resources and prompts have the same rule.
+/// Validates the name of a resource or a prompt. Names of tools have the same rule, and some are reserved.
 pub(super) fn check_name(reader: &mut Reader<'_>, field: &str, name: &str) {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if name.is_empty() || name.len() > 128 || !name.chars().all(allowed) {

@@ -244,7 +244,8 @@ fn mirrored(reader: &mut Reader<'_>, field: &str, input: &Input) -> Vec<Mirrored
     }
 }
 
-/// Returns the parameters that a call may omit because the caller is asked for them.
+/// Returns the parameters that a call may omit because `[tools.NAME.ask.KEY]` asks for them. (Those with an
+/// `ask` of their own are handled in `parameters`.)
 fn asked_for(tool: &Tool) -> BTreeSet<&str> {
     let asked = tool.ask.values().flat_map(|asking| asking.parameters.iter().chain(&asking.parameter));
     asked.map(String::as_str).collect()

@@ -71,7 +71,7 @@ pub(super) fn tool(same_as: Option<&str>) -> Option<String> {
     same_as?.rsplit_once('.').map(|(tool, _)| tool.to_owned())
 }
 
-/// Returns the values of a tool's parameter: its `enum`, or that of its items.
+/// Returns the values of a tool's parameter: its `enum`, that of its items, or true and false for a boolean.
 fn of_parameter(parameter: &str, tools: Tools<'_>) -> Result<(Values, Option<String>), String> {
     let Some((tool, name)) = parameter.rsplit_once('.') else {
         return Err(format!("\"{parameter}\" names no parameter: write it as TOOL.PARAMETER"));

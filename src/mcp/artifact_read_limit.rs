@@ -1,5 +1,6 @@
 //! [`ArtifactReadLimit`]: limits concurrent reads of artifacts, because each uses memory and the engine's
-//! time. It must not refuse a caller: the caller has a timeout of its own.
+//! time. Each process limits its own reads. It must not refuse a caller: the timeout of the whole read (in
+//! `resources`) bounds the wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -10,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::caller_key::CallerKey;
 use crate::auth::Principal;
 
-/// Maximum number of concurrent reads.
+/// Maximum number of concurrent reads of all callers.
 const AT_ONCE: usize = 4;
 
 /// Maximum number of concurrent reads of one caller.

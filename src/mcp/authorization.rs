@@ -1,7 +1,6 @@
 //! Authorization of a caller by the rules of the catalog in force: [`Permit`] for tools, and the prompts and
 //! resources tied to them, [`CallerContext`] for tasks. Every generation checks them before it calls, lists
-//! or reads. [`crate::access::may`] makes the decisions. They must not know how a generation reports a
-//! refusal.
+//! or reads. [`crate::access::may`] makes the decisions. This module must not depend on a generation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -76,7 +75,7 @@ impl Actor for CallerContext<'_> {
         };
         let verdict = may(self.bridge.catalog().rules_of(&task.tool), verb, self.caller, Some(&task.owner));
         match verdict {
-            // Also checked where the tool, and its rules with it, no longer exists.
+            // `four_eyes` is in the row, so it applies even if the tool and its rules no longer exist.
             Verdict::May
                 if deed == TaskOperation::Answer
                     && task.terms.four_eyes
@@ -110,7 +109,7 @@ pub enum Callable<'a> {
     Yes(&'a Arc<Tool>),
     /// The caller lacks these scopes.
     Lacks(BTreeSet<String>),
-    /// There is no such tool for this caller.
+    /// The tool does not exist, or this caller may not call it. The caller must not learn which.
     Unknown,
 }
 
@@ -135,7 +134,9 @@ impl<'a> Permit<'a> {
         may(&tool.access, Verb::Call, self.caller, None) == Verdict::May
     }
 
-    /// Returns true if this caller may see a resource: it belongs to no tool, or to one that they may call.
+    /// Returns true if this caller may read a resource. A fixed resource must belong to no tool, or to at
+    /// least one tool that they may call. For a template, they must be able to call each tool that supplies
+    /// the values of a parameter.
     pub fn may_read(&self, catalog: &Catalog, readable: Readable<'_>) -> bool {
         match readable {
             Readable::One(resource) => {
@@ -150,7 +151,8 @@ impl<'a> Permit<'a> {
         catalog.prompts().get(name).filter(|prompt| self.may_prompt(catalog, prompt))
     }
 
-    /// Returns true if this caller may see a prompt.
+    /// Returns true if this caller may see a prompt: they may call each tool that supplies the values of one
+    /// of its arguments.
     pub fn may_prompt(&self, catalog: &Catalog, prompt: &Prompt) -> bool {
         self.may_fill(catalog, &prompt.arguments)
     }
@@ -182,7 +184,7 @@ pub fn lacking(bridge: &Bridge, caller: &Principal, request: &Request) -> Option
     }
 }
 
-/// Returns the tool that is called.
+/// Returns the tool that is called. The audit log records the refusal of a call of an existing tool.
 ///
 /// # Errors
 /// The error to answer with, if the tool does not exist for this caller or needs more scopes.
@@ -193,7 +195,7 @@ pub fn called<'c>(
     name: &str,
 ) -> Result<&'c Arc<Tool>, Error> {
     let callable = Permit::of(caller).callable(catalog, name);
-    // A call of an unknown tool is a mistake. A call of a tool that exists for others goes to the audit log.
+    // A call of a tool that does not exist is only a mistake, and is not recorded.
     if !matches!(callable, Callable::Yes(_)) && catalog.get(name).is_some() {
         bridge.audit.denied(Some(name), "no rule lets them call it");
     }
@@ -209,7 +211,7 @@ pub fn called<'c>(
     }
 }
 
-/// Returns scopes in the form of a header (RFC 6750, section 3).
+/// Returns scopes separated by spaces, as in a header (RFC 6750, section 3).
 fn listed(scopes: &BTreeSet<String>) -> String {
     scopes.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }

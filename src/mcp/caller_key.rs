@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use crate::auth::{Principal, of_one_user};
 
 /// The caller key: a hash instead of a name, so that counting allocates no memory per request. Two callers
-/// have the same key with a probability of 1 in 2^64, and then share their limits. Without the hash key, a
-/// caller cannot raise this probability.
+/// have the same key with a probability of 1 in 2^64, and then share their limits. The hash key is random and
+/// secret, so a caller cannot raise this probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct CallerKey(u64);
 
@@ -16,8 +16,8 @@ pub(super) struct CallerKey(u64);
 static KEYED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl CallerKey {
-    /// Returns the key of an identified owner, whatever the address, or else the key of an address or
-    /// network.
+    /// Returns the key of an identified owner, whatever the address. For other callers, returns the key of
+    /// the client address (for IPv6, of its /64 network). Those without an address share one key.
     pub(super) fn of(principal: &Principal) -> Self {
         Self(match principal.identified {
             true => KEYED.hash_one((1, principal.owner.as_str())),

@@ -1,6 +1,6 @@
 //! Completions for an argument that a user is typing, for every generation: an argument of a prompt, of the
-//! address of a resource, or of the address of a log or an artifact. For the latter, it suggests the caller's
-//! own tasks. It must not know how a generation writes a completion.
+//! address of a resource, or of the address of a log or an artifact. For a task id in the address of a log or
+//! an artifact, it suggests the caller's own tasks. It must not know how a generation writes a completion.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ async fn tasks(bridge: &Bridge, caller: &Principal, typed: &str) -> Result<Compl
     Ok(Completion::of(views.iter().map(|view| view.task.id.as_str()), typed))
 }
 
-/// Suggests the artifacts of the task whose id is filled in already.
+/// Suggests the artifacts of the task whose id is already filled in, or none if no id is.
 async fn artifacts(
     bridge: &Bridge,
     caller: &Principal,

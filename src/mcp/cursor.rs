@@ -1,5 +1,6 @@
-//! Cursors of lists. They are sealed, so that clients cannot forge them. A cursor is valid for one list of
-//! one owner, or for one list that is the same for all callers.
+//! Cursors of lists. They are sealed, so that clients cannot forge them. A cursor is valid for one list and
+//! one owner, or for one list and all callers. It is only a position: the list still checks what the caller
+//! may see.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use crate::tasks::task::{Owner, Task, TaskId};
 #[derive(Serialize, Deserialize)]
 struct SealedCursor<T> {
     list: String,
-    /// `None` for a list that is the same for all callers: its pages may be cached and shared.
+    /// `None` if all callers can use the cursor: a page with it may be cached and shared.
     owner: Option<Owner>,
     at: T,
 }
@@ -28,7 +29,7 @@ pub fn open<T: DeserializeOwned>(seal: &Seal, list: &str, owner: &Owner, cursor:
     (place.list == list && place.owner.as_ref() == Some(owner)).then_some(place.at)
 }
 
-/// Returns the cursor for a position in a list that is the same for all callers.
+/// Returns the cursor for a position in `list` that all callers can use.
 pub fn seal_for_all<T: Serialize>(seal: &Seal, list: &str, at: T) -> String {
     seal.seal(Purpose::Cursor, &SealedCursor { list: list.to_owned(), owner: None, at })
 }

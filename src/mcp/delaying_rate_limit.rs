@@ -1,6 +1,6 @@
-//! Rate limit for polls, waiting requests and messages without a response. It delays a caller who sends too
-//! fast, and then refuses further messages. It forgets a caller within seconds, and each process counts on
-//! its own.
+//! Rate limit that delays a caller who sends too fast, and then refuses. It is used for polls, for streams
+//! and requests that wait, and for messages without a response. Each process counts on its own. It must not
+//! know what it counts.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub(super) enum DelayDecision {
 }
 
 impl DelayDecision {
-    /// Waits for the turn. Returns false if the request is refused.
+    /// Waits for the delay, if there is one. Returns false at once if the request is refused.
     pub(super) async fn comes(self) -> bool {
         if let Self::After(pause) = self {
             tokio::time::sleep(pause).await;
@@ -51,7 +51,7 @@ impl DelayingRateLimit {
     pub(super) fn check_rate(&self, caller: CallerKey, most: u32, now: Instant) -> DelayDecision {
         let mut used = self.used.lock();
         if !used.contains_key(&caller) {
-            // Removes inactive callers when a new caller arrives.
+            // Inactive callers are removed only here, when a new caller arrives.
             used.retain(|_, until| *until > now);
         }
         let until = used.get(&caller).copied().unwrap_or(now).max(now) + WINDOW / most.max(1);

@@ -1,6 +1,7 @@
-//! For clients without task support: the handle that a call returns when its job takes longer than the call
-//! may wait, its schema, and a line for the model about the next step. Every generation uses them. It must
-//! not know how a generation writes a tool result.
+//! Task handles: what a plain call returns when its job takes longer than the call may wait. Contains the
+//! handle, its schema, and the lines for the model. [`standing`] is the status that a client sees, in a
+//! handle or in a task of the protocol. Every generation uses them. It must not know how a generation writes
+//! a tool result.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -13,7 +14,8 @@ use crate::catalog::TaskSupport;
 use crate::tasks::service::View;
 use crate::tasks::task::{Job, Outcome, QuestionSource, Task, TaskId, TaskQuestion, TaskState};
 
-/// Handle of a task, for a caller without task support. Its words are the same in every generation.
+/// Handle of a task, for a call that the client did not make as a task. Its words are the same in every
+/// generation.
 #[derive(Debug, Serialize)]
 pub struct Handle<'a> {
     /// Id of the task.
@@ -45,16 +47,17 @@ pub struct OpenQuestion<'a> {
     pub schema: &'a Value,
 }
 
-/// Status of a task, for a caller that perhaps cannot answer its questions.
+/// Status of a task, as one client sees it.
 pub struct VisibleStatus {
-    /// The state; `Working` if the caller cannot answer the open question.
+    /// The state. It is `Working` instead of `InputRequired` if the client can answer none of the open
+    /// questions.
     pub state: TaskState,
     /// One line about the state.
     pub message: Option<String>,
 }
 
-/// Returns the status of a task for a client with these capabilities. A question that the client cannot
-/// answer is hidden from it; the message then names who can.
+/// Returns the status of a task for a client with these capabilities. If the client can answer none of the
+/// open questions, the state is `Working`, and the message contains the first question and who can answer it.
 pub fn standing(bridge: &Bridge, view: &View, client: ClientCapabilities) -> VisibleStatus {
     let task = &view.task;
     let is_asked = task.open_questions().any(|asked| client.can_ask(&asked.question.ask));
@@ -88,7 +91,8 @@ fn places(asked: &TaskQuestion, by_model: bool) -> String {
     format!("{model}{who} in any client of the same owner that {able}{engine}")
 }
 
-/// Returns the handle of a task, for a client with these capabilities.
+/// Returns the handle of a task, for a client with these capabilities. Its status is `input_required` also if
+/// a model may answer a question.
 pub fn handle<'a>(bridge: &Bridge, view: &'a View, client: ClientCapabilities) -> Handle<'a> {
     let task = &view.task;
     let standing = standing(bridge, view, client);
@@ -176,8 +180,9 @@ pub fn job_of_cancelled(task: &Task) -> &'static str {
     }
 }
 
-/// Returns the output schema that a tool publishes: the declared one, or, where a call can be answered with a
-/// handle, one that accepts both.
+/// Returns the output schema that a tool publishes: the declared one and, unless the tool runs only as a
+/// task, also that of a handle. Declared values that are not objects are described in their wrapped form,
+/// `{"result": ...}`.
 pub fn output_schema(declared: &Value, support: TaskSupport) -> Value {
     // A result that is not an object is sent as `{"result": ...}`, and the schema must describe that form.
     let declared_type = declared.get("type").and_then(Value::as_str);
@@ -232,8 +237,8 @@ pub fn handle_schema() -> Value {
     })
 }
 
-/// Moves a schema from the root of its document to `place`: its references into itself are adjusted, unless
-/// it has a base of its own.
+/// Moves a schema from the root of its document to `place`, without its `$schema`. Its references into itself
+/// are adjusted, unless it has an `$id`.
 fn moved(schema: &Value, place: &str) -> Value {
     let mut schema = schema.clone();
     if let Some(root) = schema.as_object_mut() {

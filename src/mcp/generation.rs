@@ -1,5 +1,5 @@
-//! Decides which generation handles a message. Protocol versions are named here and in the generations' own
-//! modules, and nowhere else.
+//! Decides which generation handles a message. Only this module and the generations' own modules may contain
+//! the text of a protocol version.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,7 +33,7 @@ impl Generation {
         let by_header = header.is_some_and(|version| version == MODERN || !is_spoken(version));
         match method {
             _ if says_so => Self::Stateless,
-            // It may name any version: the revision is then negotiated.
+            // `initialize` may name any version: the revision is then negotiated.
             "initialize" => Self::Sessions,
             _ if in_session => Self::Sessions,
             // A probe without metadata gets an error that names the missing part.
@@ -53,8 +53,9 @@ pub fn bars_batch(method: &str, params: &Value) -> Option<&'static str> {
     other.then_some("a request of a revision without batches must not be in one: send it by itself")
 }
 
-/// A revision of the protocol that begins with `initialize`. The three have one wire shape; only the newest
-/// has tasks.
+/// A revision of the protocol that begins with `initialize`. The three share their wire types. An older one
+/// lacks what came later: titles and structured content before 2025-06-18, tasks before 2025-11-25. Only the
+/// oldest has batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Revision {
     /// 2025-03-26.
@@ -78,7 +79,7 @@ impl Revision {
     }
 
     /// Returns the revision for the answer of `initialize`: the requested one if it is one of these,
-    /// otherwise the newest.
+    /// otherwise the newest of these.
     pub fn negotiate(asked: &str) -> Self {
         Self::parse(asked).unwrap_or(Self::ALL[0])
     }
@@ -111,9 +112,10 @@ impl Revision {
 /// Outcome of a client's response to a request of this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResponseOutcome {
-    /// It took effect.
+    /// It was accepted. That includes an error response to a question, which can stay open.
     Taken,
-    /// The question is closed already, or its task is gone; the response changes nothing.
+    /// The question is closed already, or its task is gone or not visible to the caller. The response changes
+    /// nothing.
     Late,
     /// The answer was rejected for this reason; the question stays open.
     NotTaken(String),

@@ -1,6 +1,7 @@
-//! Registry of everything open in this process, by session: requests in flight, which
-//! `notifications/cancelled` can end, and streams. All of it ends with the session. Nothing here outlives the
-//! process, or is needed after it.
+//! Registry of what is open in this process, by session: requests in flight, which `notifications/cancelled`
+//! can end, and streams. All of it ends with the session. A request that is answered at once is never
+//! registered, and neither is an HTTP request without a session. It must not access the store: nothing here
+//! is needed after the process.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -54,8 +55,8 @@ struct Wait {
 /// A named stream.
 struct Stream {
     serial: u64,
-    /// Number of its connection among those of its session ([`crate::tasks::streams`]); 0 if the stream was
-    /// not resumed.
+    /// Number of its connection among those of its session ([`crate::tasks::streams`]). 0 if it has none: a
+    /// POST opened the stream, or the store cannot be shared.
     n: u64,
     /// Cancelled when the stream is resumed on another connection.
     taken_up: CancellationToken,
@@ -95,8 +96,8 @@ pub(super) enum CloseReason {
 }
 
 impl InFlight {
-    /// Opens something in a session: a request in flight, or a listening stream. `stream` is set if it
-    /// resumes the stream of this name.
+    /// Opens something in a session: a request in flight, or a listening stream. `stream` is set if the
+    /// stream has a name from the start. An earlier connection of the same stream is then closed.
     pub(super) fn open(&self, opening: Opening<'_>) -> InFlightGuard {
         let Opening { session, waits_for, stream, now } = opening;
         let mut state = self.state.lock();
@@ -118,7 +119,7 @@ impl InFlight {
         open
     }
 
-    /// Cancels this request, if it is in flight.
+    /// Cancels this request, if it is in flight. Of two with this id, it cancels the later.
     pub(super) fn cancel(&self, session: &str, id: &Id) {
         let mut state = self.state.lock();
         if let Some(wait) = state.sessions.get_mut(session).and_then(|entry| entry.waits.remove(id)) {
@@ -136,13 +137,15 @@ impl InFlight {
         self.state.lock().sessions.contains_key(session)
     }
 
-    /// Ends what other processes recorded as cancelled or resumed.
+    /// Applies what the session's row contains: ends the requests that were cancelled, and the connections
+    /// whose stream a later connection has resumed.
     pub(super) fn apply_remote_changes(&self, session: &str, said: &Streams) {
         let mut state = self.state.lock();
         let Some(entry) = state.sessions.get_mut(session) else { return };
         for (request, at) in said.cancelled() {
             let Ok(id) = serde_json::from_str::<Id>(request) else { continue };
-            // A cancellation only applies to a request from before it; a client may use an id again.
+            // A cancellation only applies to a request from before it (within the clock difference): a client
+            // may use an id again.
             if entry.waits.get(&id).is_some_and(|wait| wait.since <= at + APART)
                 && let Some(wait) = entry.waits.remove(&id)
             {
@@ -165,7 +168,7 @@ impl InFlight {
         state.cancelled.push_back(stream.to_owned());
     }
 
-    /// Returns true if the request of this stream was cancelled a while ago.
+    /// Returns true if the request of this stream was cancelled in this process, and is among the last 1024.
     pub(super) fn was_cancelled(&self, stream: &str) -> bool {
         self.state.lock().cancelled.iter().any(|cancelled| cancelled == stream)
     }

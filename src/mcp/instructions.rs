@@ -1,4 +1,5 @@
-//! Instructions about this server for the model of a host. The words are the same in every generation.
+//! Instructions about this server for the model of a host. The words are the same in every generation. It
+//! must not depend on one.
 
 use super::Bridge;
 use super::companions::Companion;

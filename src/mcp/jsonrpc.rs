@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 envelopes. It must not know a method.
+//! JSON-RPC 2.0 envelopes. It must not know any method.
 
 pub mod batch;
 mod bounds;

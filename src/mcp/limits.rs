@@ -1,5 +1,6 @@
-//! [`Limits`]: how much one message, session or owner may demand of the server, whatever the method. A
-//! message is checked before a handler receives it. It must not know a method.
+//! [`Limits`]: how much one message, session or owner may demand of the server. This module checks the size
+//! and structure of a message before a handler receives it. The other limits are applied where the counted
+//! events happen. It must not know any method.
 
 use std::io;
 
@@ -7,14 +8,15 @@ use serde_json::Value;
 
 use super::jsonrpc::{self, Bounds, Error, INVALID_PARAMS, Malformed, Message, batch};
 
-/// Limits of messages, sessions and owners.
+/// Limits of messages, sessions and owners: settings of `[limits]`. Where callers are not identified, a limit
+/// per owner applies per client address. Each process counts on its own.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Limits of the JSON structure.
+    /// Limits of the JSON structure (`max_json_depth`, `max_json_elements`).
     pub json: Bounds,
     /// Maximum number of messages in one batch.
     pub batch: usize,
-    /// Maximum size of the arguments as JSON, in bytes.
+    /// Maximum size of the `arguments` of a request as compact JSON, in bytes.
     pub max_argument_bytes: usize,
     /// Maximum number of open streams and pending requests per owner.
     pub max_streams_per_owner: usize,
@@ -26,7 +28,7 @@ pub struct Limits {
     pub max_followed_resources: usize,
     /// Maximum length of the address of a followed resource, in bytes.
     pub max_url_bytes: usize,
-    /// Memory budget of large bodies and answers in transit, in bytes.
+    /// Memory budget of bodies and answers in transit, in bytes. Only those above 64 KiB count.
     pub max_bytes_in_hand: usize,
 }
 
@@ -48,10 +50,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Parses one message, and checks it against the limits.
+    /// Parses one message, and checks its structure and the size of its arguments.
     ///
     /// # Errors
-    /// See [`jsonrpc::parse`]; with -32602 for arguments that are too large.
+    /// As [`jsonrpc::parse`], and -32602 for arguments that are too large.
     pub fn read(&self, text: &[u8]) -> Result<Message, Malformed> {
         let message = jsonrpc::parse(text, self.json)?;
         // Only a message above this size is measured, because its arguments are a part of it.
@@ -69,7 +71,7 @@ impl Limits {
         Ok(message)
     }
 
-    /// Parses the entries of a batch, each like a single message.
+    /// Parses the entries of a batch, each like a single message, with its own error.
     ///
     /// # Errors
     /// See [`batch::split`].

@@ -1,5 +1,5 @@
 //! [`ListCache`]: pages of `tools/list` as JSON text. A page is written once for all callers with the same
-//! view, and kept until the offers change. It must not know the contents of a page.
+//! view, and kept until the offers change or the cache is full. It must not know the contents of a page.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use parking_lot::{Mutex, MutexGuard};
 use super::companions::Companion;
 use super::tool_list::ToolPosition;
 
-/// Maximum size of the cached text in bytes. Beyond it, the cache is emptied.
+/// Maximum size of the cached text in bytes. Beyond it, the cache is emptied. A larger page is not cached.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// Maximum number of cached pages.
+/// Maximum number of cached pages. Beyond it, the cache is emptied.
 const MAX_PAGES: usize = 1_024;
 
 /// Cache key: everything that the text of a page depends on, except the offers.

@@ -1,6 +1,7 @@
-//! Log cursor of a stream for one task: which of its log messages were sent. Those are the notes of its job,
-//! outages of its engine, and that it is broken. Each stream sends each of them once. It must not know how a
-//! generation writes a message.
+//! Log cursor of one task: which of its log messages were sent. The log messages are the notes of its job,
+//! outages of its engine, and the end of a task whose job could not be run or tracked (broken). A session has
+//! one cursor for each task, and each request that waits has its own. A message is sent once per cursor. It
+//! must not know how a generation writes a message.
 
 use serde_json::Value;
 use taskbridge_sdk::{Level, Note, Timestamp};
@@ -39,7 +40,7 @@ pub struct LogCursor {
 }
 
 impl LogCursor {
-    /// Returns the cursor of a stream that sends nothing from before this time.
+    /// Returns the cursor of a stream that sends nothing up to this time.
     pub fn since(moment: Timestamp) -> Self {
         Self { since: moment, note: None, trouble: None, broken: false }
     }
@@ -63,8 +64,8 @@ impl LogCursor {
         some.then(|| self.shared(&task.id, broken, None))
     }
 
-    /// Returns what a listening stream has sent, with the rest of what it sent in `beside`. Everything from
-    /// before the session's first stream counts as sent.
+    /// Returns what a listening stream has sent. `beside` contains its last status and progress; its `since`
+    /// is replaced by that of this cursor.
     pub fn handed(&self, task: &TaskId, beside: StreamHandover) -> TaskReport {
         self.shared(task, self.broken, Some(StreamHandover { since: self.since, ..beside }))
     }
@@ -73,7 +74,7 @@ impl LogCursor {
         TaskReport { task: task.clone(), note: self.note, trouble: self.trouble, broken, handed }
     }
 
-    /// Adds what another process has sent.
+    /// Adds what another process has sent. For a handover, the earlier `since` of the two applies.
     #[must_use]
     pub fn with(self, told: &TaskReport) -> Self {
         Self {
@@ -128,8 +129,8 @@ impl LogCursor {
     }
 }
 
-/// Returns the time of the newest log message in this row. A client that got all of them continues from
-/// there.
+/// Returns the time of the newest note or outage in this row, or of its creation. A client that got all of
+/// them continues from there.
 pub fn all_of(task: &Task) -> Timestamp {
     let notes = task.notes.iter().map(|noted| noted.seen_at);
     let trouble = task.trouble.iter().map(|trouble| trouble.since);

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 
 use super::caller_key::CallerKey;
 
-/// Smaller data is not counted: the number of connections bounds it.
+/// Data of up to this size, in bytes, needs no reservation: the number of connections bounds it.
 pub(super) const SMALL: usize = 64 * 1024;
 
-/// Each caller may use one of this many parts of the budget.
+/// Number of equal parts of the budget. Each caller may use one part.
 const PARTS: usize = 4;
 
 /// The reserved memory. Cheap to clone.

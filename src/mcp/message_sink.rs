@@ -1,5 +1,5 @@
 //! [`MessageSink`]: message sink of a handler, for what it sends to the client before its answer. The
-//! transport decides how (an event on the request's own stream, or stdout); a handler must not know.
+//! transport decides how (an event on an HTTP stream, or a line on stdout); a handler must not know.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -16,15 +16,15 @@ pub trait MessageSink: Send + Sync {
     /// is closed. Then nothing is read any more, and the handler is about to be dropped.
     async fn send(&self, message: Value) -> bool;
 
-    /// Sets how this request can be resumed on a new connection. Called before the first `send`; without it
-    /// the stream cannot be resumed.
+    /// Sets how the stream can be resumed on a new connection. The first call must come before the first
+    /// `send`; without it the stream cannot be resumed. A later call applies to the events after it.
     fn resumable(&self, resume: Resume);
 
     /// Marks the stream as long-lived, with few messages. Called before the first `send`.
     fn set_long_lived(&self) {}
 
-    /// Reserves memory of this size for the next message or the answer. Returns false if the memory budget is
-    /// exhausted, because too much is in flight.
+    /// Reserves memory of this size for the next message or the answer. It replaces an unused reservation.
+    /// Returns false if the memory budget is exhausted. A sink without a budget always returns true.
     fn reserve(&self, _bytes: usize) -> bool {
         true
     }
@@ -58,7 +58,7 @@ pub enum Resume {
     },
     /// The GET stream of a session.
     Listen {
-        /// The edition of the lists that the client knows.
+        /// The edition of the lists that the client knows. `None` if that is unknown.
         lists: Option<Edition>,
     },
 }

@@ -62,7 +62,7 @@ use crate::tasks::service::Service;
 use crate::tasks::store::{Store, StoreError};
 use crate::tasks::task::{Owner, TaskId};
 
-/// The dependencies of the handlers of all generations. All connections share it.
+/// The dependencies of the handlers of all generations. All connections share one.
 pub struct Bridge {
     /// The operations on tasks.
     pub service: Service,
@@ -78,9 +78,9 @@ pub struct Bridge {
     pub clock: Arc<dyn Clock>,
     /// The source of randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Sessions whose clients are not ready yet.
+    /// Which sessions' clients are ready to be asked.
     pub initializing: uninitialized_sessions::UninitializedSessions,
-    /// The listening streams of clients.
+    /// The listening streams of sessions.
     pub speakers: stream_election::StreamElection,
     /// Limits concurrent reads of artifacts.
     pub readings: ArtifactReadLimit,
@@ -106,8 +106,8 @@ impl Bridge {
         self.backends.get().get(name).cloned()
     }
 
-    /// Runs before a request is answered. If the audit log is mandatory, waits until it contains the events
-    /// of the request.
+    /// Runs before a request is answered. With `on_failure = "refuse"`, waits until the audit log contains
+    /// the events of the request, and fails if it cannot.
     async fn answers(&self, asking: &RequestContext) -> Result<(), jsonrpc::Error> {
         self.audit.answers(asking).await.map_err(|error| self.fault(&error))
     }
@@ -138,15 +138,16 @@ impl Bridge {
 /// The protocol settings of the config.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long a plain call waits for its job.
+    /// How long a plain call waits for its job before it returns a handle.
     pub call_budget: Duration,
-    /// How long a call waits for its job before it returns a task that the client did not request.
+    /// How long a call waits for its job before it returns a task, for clients with the tasks extension of
+    /// 2026-07-28.
     pub quick_wait: Duration,
-    /// How often a waiting plain call reports progress.
+    /// Interval of the progress reports of a waiting plain call. New progress of the job is reported earlier.
     pub progress_every: Duration,
-    /// When the companion tools are listed.
+    /// When the companion tools are listed and can be called.
     pub companion_tools: CompanionTools,
-    /// Entries per page of a list.
+    /// Entries per page of a list. In `resources/list`, a task counts as one entry.
     pub page_size: usize,
     /// How long a session id is valid.
     pub session_lifetime: Duration,
@@ -156,20 +157,24 @@ pub struct Settings {
     pub max_artifact_bytes: u64,
     /// Maximum size of a message, in bytes.
     pub max_body_bytes: usize,
-    /// Maximum number of polls per owner and second. Further ones are delayed.
+    /// Maximum number of polls per owner and second. Further ones are delayed by some seconds, and then
+    /// refused. Two more limits of the same size apply to streams and requests that wait, and to messages
+    /// without a response. Only HTTP applies them.
     pub max_polls_per_second: u32,
     /// Limits of messages, sessions and owners.
     pub limits: limits::Limits,
-    /// Maximum number of tool calls per owner and minute.
+    /// Maximum number of tool calls per minute, for each owner who is identified by credentials. Only HTTP
+    /// applies it.
     pub max_calls_per_minute: u32,
 }
 
-/// When the companion tools are listed.
+/// When the companion tools are listed and can be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompanionTools {
-    /// For clients that cannot use tasks through the protocol.
+    /// `task_logs` for all clients, and `task_list` for all identified callers. The others in every session,
+    /// and for clients of 2026-07-28 without the tasks extension.
     Auto,
-    /// For all clients.
+    /// For all clients. `task_list` only for identified callers.
     Always,
     /// Never.
     Never,

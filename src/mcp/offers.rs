@@ -1,6 +1,6 @@
 //! [`Offers`]: what clients are offered now, which is the catalog and the protocol settings. A config reload
-//! replaces both, and streams detect which lists have changed since they reported them. It must not know a
-//! generation or a stream.
+//! replaces both, and discovery replaces the catalog. By the edition, a stream detects which lists have
+//! changed since it reported them. It must not know a generation or a stream.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -26,14 +26,15 @@ pub struct Offers {
     catalog: Arc<Current<Catalog>>,
     settings: Current<Settings>,
     edition: watch::Sender<Edition>,
-    /// Editions for callers who may not see everything, by the tools that they may call. Cleared with the
-    /// catalog.
+    /// Editions for callers, by the tools that they may call. Used only if some tool is not open to all
+    /// callers. Cleared with the catalog and the settings.
     limited: Mutex<HashMap<Vec<bool>, Edition>>,
     /// The list of tools as text. Cleared with the catalog and the settings.
     pub(super) tool_pages: ListCache,
 }
 
-/// Hashes of the lists, to detect changes. Equal in every process with the same config.
+/// Hashes of the lists, to detect changes. Equal in every process with the same offers and the same version
+/// of this server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edition {
     #[serde(rename = "t")]
@@ -84,8 +85,8 @@ impl Offers {
         self.settings.get()
     }
 
-    /// Replaces the offers, and wakes those who wait for another edition if a list differs. Requests in
-    /// flight keep what they have.
+    /// Replaces the offers. Wakes the receivers of [`Self::editions`] if a list, the contents of a resource
+    /// or an access rule differs. Requests in flight keep what they have.
     pub fn replace(&self, catalog: Catalog, settings: Settings) {
         let edition = Edition::of(&catalog, &settings, None);
         self.catalog.replace(catalog);
@@ -137,7 +138,7 @@ impl Edition {
         }
     }
 
-    /// Returns the lists that differ from the other edition.
+    /// Returns the lists that differ from the other edition. Contents and rules are no lists.
     pub fn differing(self, other: Self) -> impl Iterator<Item = List> {
         let differs = move |list: &List| match list {
             List::Tools => self.tools != other.tools,

@@ -1,5 +1,6 @@
 //! Which web pages may use the server, and under which host names. Both rules protect against web pages that
-//! a user did not intend to admit (DNS rebinding). They must not depend on the content of requests.
+//! a user did not intend to admit, also by DNS rebinding. "This machine" means `localhost` and the loopback
+//! addresses. It must not depend on the content of requests.
 
 use std::net::IpAddr;
 
@@ -68,7 +69,8 @@ pub fn is_ours(host: &str) -> bool {
     split(&host.to_ascii_lowercase()).is_some_and(|(name, _)| is_this_machine(name))
 }
 
-/// Returns an origin in lower case, without the default port of its scheme. Returns `None` if it is invalid.
+/// Returns an origin in lower case, without the default port of `http` or `https`. Returns `None` if it is
+/// invalid.
 fn normal(origin: &str) -> Option<String> {
     let origin = origin.to_ascii_lowercase();
     if origin == OPAQUE {

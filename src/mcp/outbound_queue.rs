@@ -1,5 +1,6 @@
 //! [`OutboundQueue`]: the outbound queue of one stream. The handler adds messages, and the stream that runs
-//! the handler removes them. The queue is short: a handler waits while the client does not read.
+//! the handler removes them. The queue is short: a handler waits while the client does not read. It must not
+//! know how a message is encoded.
 
 use std::collections::VecDeque;
 
@@ -33,13 +34,13 @@ struct State {
 }
 
 impl OutboundQueue {
-    /// Creates a queue. Large messages reserve memory from `part`.
+    /// Creates a queue. [`MessageSink::reserve`] takes memory from `part`.
     pub(super) fn new(part: CallerBudget) -> Self {
         Self { part, state: Mutex::default(), news: Notify::new(), room: Notify::new() }
     }
 
-    /// Returns a memory reservation for an answer of this size: the one that was made for it, or a new one.
-    /// Returns `None` if the remaining budget is too small.
+    /// Returns a memory reservation for an answer of this size: the handler's reservation, resized, or a new
+    /// one. Returns `None` if a new one does not fit the budget.
     pub(super) fn room_for_answer(&self, bytes: usize) -> Option<MemoryReservation> {
         match self.state.lock().spot.take() {
             Some(spot) => Some(spot.resized(bytes)),

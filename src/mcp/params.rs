@@ -1,5 +1,5 @@
-//! Parses the parameters that are the same in every generation. An error is -32602 and names the field, its
-//! content and the expected value. Nothing here does a lookup.
+//! Parses the parameters that are the same in every generation. An error is -32602 and names the field, the
+//! kind of its content and the expected value. It must not do a lookup.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub fn invalid(message: impl Into<String>) -> Error {
     Error::new(INVALID_PARAMS, message)
 }
 
-/// Parses the task id of `tasks/get`, `tasks/result` and `tasks/cancel`, from this parameter only.
+/// Parses the `taskId` of the methods `tasks/...`. The related-task metadata is ignored.
 pub fn task_id(params: &Value) -> Result<TaskId, Error> {
     Ok(TaskId::from_wire(text(params, "taskId", "the id of a task")?))
 }
@@ -88,8 +88,8 @@ pub fn idempotency_key(params: &Value) -> Result<Option<String>, Error> {
     }
 }
 
-/// Parses a client's result as an answer to this question: an `ElicitResult`, or the requested object itself.
-/// [`crate::tasks::asking::fit`] then checks whether it fits.
+/// Parses a client's result as an answer to this question: an `ElicitResult` for a form or a URL, and any
+/// object for sampling or roots. [`crate::tasks::asking::fit`] then checks whether it fits.
 ///
 /// # Errors
 /// The problem, in words for the client.
@@ -115,8 +115,8 @@ fn elicited(result: &Value) -> Result<Answer, String> {
     }
 }
 
-/// Parses the trace that a request belongs to. An invalid one by the W3C's format is ignored: it must not
-/// fail a call.
+/// Parses the trace that a request belongs to. A trace that is invalid by the W3C's format is ignored: it
+/// must not fail a call.
 pub fn trace(params: &Value) -> Result<Option<Trace>, Error> {
     let Some(meta) = meta(params)? else { return Ok(None) };
     let text = |name: &str| meta.get(name).and_then(Value::as_str);

@@ -1,5 +1,6 @@
-//! Progress of a request that waits: what its job reports, at once, and a heartbeat at intervals, so that the
-//! client sees that the request is alive. It must not know how a generation writes it.
+//! Progress of a request that waits: what its job reports, and a heartbeat at intervals, so that the client
+//! sees that the request is alive. The job's progress is reported at once, or after `SPACING`. It must not
+//! know how a generation writes it.
 
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ pub struct ProgressReporter {
 
 /// One report.
 pub struct ProgressReport {
-    /// Progress value, above that of every earlier report.
+    /// Progress value. It is above that of every earlier report under this token.
     pub progress: f64,
     /// Total, if it is known.
     pub total: Option<f64>,
@@ -65,7 +66,8 @@ impl ProgressReporter {
         now >= self.next || (now >= self.soonest && self.has_news(task))
     }
 
-    /// Returns true if the job's progress is above the last report.
+    /// Returns true if the job's progress is above the last report. Always false before the first report of a
+    /// resumed request, because what earlier streams reported is unknown.
     pub fn has_news(&self, task: &Task) -> bool {
         task.furthest.zip(self.last).is_some_and(|(reached, last)| reached > last)
     }

@@ -30,7 +30,7 @@ pub struct RenderedPrompt {
 /// Why a prompt cannot be filled in.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
-    /// There is no prompt of this name.
+    /// There is no prompt of this name, or the caller may not see it.
     #[error("Unknown prompt: {0:?}. prompts/list has the prompts there are.")]
     Unknown(String),
     /// The arguments are invalid; the text names them and the reason.

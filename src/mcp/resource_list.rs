@@ -98,8 +98,8 @@ enum TemplatePlace {
     Own(usize),
 }
 
-/// Returns the page at a cursor, or the first. For tasks, its size limits the number of tasks, each with all
-/// its entries. Where callers are not identified, tasks are left out.
+/// Returns the page at a cursor, or the first. A task counts as one entry of the page size, and all its links
+/// are listed. Only identified callers see their tasks here.
 ///
 /// # Errors
 /// See [`ListError`].

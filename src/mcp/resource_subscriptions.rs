@@ -20,7 +20,8 @@ use crate::tasks::store::Result;
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::watch::ChangeSubscription;
 
-/// Minimum time between two messages about one resource.
+/// Minimum time between two messages about one resource. The last one, after the task has ended, is sent at
+/// once.
 const PACE: Duration = Duration::from_secs(1);
 /// How long the row counts its log as followed without renewal.
 const LEASE: Duration = Duration::from_secs(60);
@@ -58,7 +59,7 @@ struct ResourceSubscription {
 pub(super) struct ResourceChanges {
     /// Resources that have changed.
     pub(super) changed: Vec<String>,
-    /// Resources that can never change again: the task has ended, or no longer exists.
+    /// Logs that can never change again for this caller: the task has ended, or the caller has no such task.
     pub(super) over: Vec<String>,
 }
 
@@ -76,7 +77,8 @@ impl<'a> ResourceSubscriptions<'a> {
         }
     }
 
-    /// Replaces the subscriptions. What a log already contains counts as a change.
+    /// Replaces the subscriptions. What a log already contains counts as a change. The current contents of a
+    /// resource of the config do not.
     pub(super) fn set(&mut self, uris: &BTreeSet<String>) {
         for (uri, followed) in self.followed.extract_if(.., |uri, _| !uris.contains(uri)) {
             tracing::trace!(uri, "no longer followed");
@@ -102,7 +104,8 @@ impl<'a> ResourceSubscriptions<'a> {
         }
     }
 
-    /// Waits until there is something to report. It is cancel-safe: a drop while it waits loses nothing.
+    /// Waits until there is something to report. A resource in [`ResourceChanges::over`] is no longer
+    /// followed. It is cancel-safe: a drop while it waits loses nothing.
     ///
     /// # Errors
     /// If the store fails.
@@ -149,7 +152,7 @@ impl<'a> ResourceSubscriptions<'a> {
         news
     }
 
-    /// Checks what may have changed.
+    /// Checks what may have changed, and renews in the rows that their logs are followed.
     async fn look(&mut self) -> Result<()> {
         if std::mem::take(&mut self.offers_changed) {
             self.editions.borrow_and_update();

@@ -1,7 +1,8 @@
 //! Reads resources: those of the config, and logs and artifacts of tasks, at `taskbridge://tasks/{id}/log`
 //! and `taskbridge://tasks/{id}/artifacts/{name}`. Logs and artifacts are read through the backend's narrow
 //! interfaces, with limits of size and time, and only for callers who may see the task. It must not change a
-//! row, and must not know how a generation writes a resource.
+//! task, except that each read renews that it is watched. It must not know how a generation writes a
+//! resource.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::tasks::task::{Task, TaskId};
 pub const LOG_TEMPLATE: &str = "taskbridge://tasks/{task_id}/log";
 /// Address template of artifacts. A name can have several segments.
 pub const ARTIFACT_TEMPLATE: &str = "taskbridge://tasks/{task_id}/artifacts/{+name}";
-/// Timeout of a read from an engine.
+/// Timeout of a read from an engine. For an artifact, it includes the wait for a read permit.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The characters to escape in an artifact's name: all except RFC 3986's unreserved characters and the `/`
 /// between segments.
@@ -66,7 +67,7 @@ pub enum ReadError {
     /// It exists, but cannot be read like this.
     #[error("{0}")]
     Refused(String),
-    /// The engine is unavailable.
+    /// The engine is unavailable, or did not answer within `PATIENCE`.
     #[error("it cannot be read now: {0}")]
     Unavailable(String),
     /// The deployment is misconfigured; the details are for the operator.
@@ -123,7 +124,7 @@ pub fn subject(uri: &str) -> Subject {
 }
 
 /// Returns true if there is something at this address that the caller may read, now or once its job has
-/// started.
+/// started. A template that cannot be rendered counts too.
 ///
 /// # Errors
 /// If the store fails.
@@ -149,7 +150,7 @@ pub async fn exists(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<bo
     }
 }
 
-/// Returns links to all that can be read of a task: its artifacts, then its log.
+/// Returns links to what can be read of a task: the artifacts that `output` names, then its log.
 pub fn links(bridge: &Bridge, task: &Task, output: Option<&Output>) -> Vec<Link> {
     let backend = bridge.backend(&task.backend);
     let artifacts = output.into_iter().flat_map(|output| &output.artifacts).map(|artifact| Link {
@@ -183,7 +184,8 @@ pub fn link_to(resource: &Resource) -> Content {
     }
 }
 
-/// Returns links to the resources of the config that belong to a tool, for one whose job has failed.
+/// Returns links to the resources of the config that belong to a tool. They are added to the result of a
+/// failed job.
 pub fn beside(bridge: &Bridge, tool: &str) -> Vec<Content> {
     bridge.catalog().resources().beside(tool).map(|resource| link_to(resource)).collect()
 }
@@ -235,7 +237,7 @@ fn offered(bridge: &Bridge, caller: &Principal, uri: &str) -> Result<Option<Cont
 }
 
 /// Reads the end of a task's log; it is empty before the job has started. `search` selects the lines that
-/// contain it.
+/// contain it. `max_bytes` cannot exceed the setting `max_log_bytes`.
 ///
 /// # Errors
 /// See [`ReadError`].

@@ -1,5 +1,6 @@
 //! Sessions as sealed tokens: the client keeps the token, and any replica can open it. The server must not
-//! keep sessions. The few settings of a session are in the store ([`crate::tasks::store::Sessions`]).
+//! keep sessions, except in a cache. The few settings of a session are in the store
+//! ([`crate::tasks::store::Sessions`]).
 
 use std::collections::HashMap;
 
@@ -96,12 +97,12 @@ impl ClientCapabilities {
         Self { barred: true, ..self }
     }
 
-    /// Returns true if the client accepts any question.
+    /// Returns true if the client accepts at least one kind of question, and the caller may answer.
     pub fn can_be_asked(&self) -> bool {
         (self.elicitation_form || self.elicitation_url || self.sampling || self.roots) && !self.barred
     }
 
-    /// Returns true if the client can run any question as a task of its own.
+    /// Returns true if the client can run at least one kind of question as a task of its own.
     pub fn makes_tasks(&self) -> bool {
         self.elicitation_tasks || self.sampling_tasks
     }
@@ -115,7 +116,7 @@ impl ClientCapabilities {
         }
     }
 
-    /// Returns true if the client accepts this question.
+    /// Returns true if the client accepts this question, and the caller may answer it.
     pub fn can_ask(&self, ask: &Ask) -> bool {
         self.missing(ask).is_none() && !self.barred
     }
@@ -158,10 +159,10 @@ pub struct Session {
     /// The capabilities of the client.
     #[serde(rename = "c")]
     pub client: ClientCapabilities,
-    /// The caller who began the session. Other callers cannot use it.
+    /// The owner who began the session. Callers with another owner cannot use it.
     #[serde(rename = "o")]
     pub owner: Owner,
-    /// The name of the session within the server: 128 random bits in base 32. It never leaves the server
+    /// The name of the session within the server: 128 random bits in base 32. It must not be sent to a client
     /// unsealed.
     #[serde(rename = "n")]
     pub nonce: String,

@@ -1,6 +1,6 @@
 //! Spans that continue a client's trace. Log lines of a request name the trace, and what the request starts
 //! continues it. A request without a trace has a span only where spans are recorded; otherwise it costs
-//! nothing.
+//! nothing. It must not know any method.
 
 use serde_json::Value;
 use taskbridge_sdk::Trace;
@@ -15,12 +15,13 @@ pub(super) fn of(method: &str, params: &Value) -> Span {
         Ok(Some(trace)) => {
             tracing::info_span!(target: trace::TARGET, "request", method, traceparent = trace.parent)
         }
-        // The handler that reads all of `_meta` reports errors in it.
+        // An error in `_meta` is ignored here: the handler that parses it reports it.
         Ok(None) | Err(_) => tracing::trace_span!(target: trace::TARGET, "request", method),
     }
 }
 
-/// Returns the trace of the task that a request creates.
+/// Returns the trace of the task that a request creates: the current span as the parent, or else the received
+/// trace `came`.
 pub(super) fn carry(came: Option<Trace>) -> Option<Trace> {
     trace::carry(came)
 }

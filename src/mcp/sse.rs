@@ -9,7 +9,8 @@ use super::message_sink::Resume;
 use crate::clock::{self, Entropy};
 use crate::seal::{Purpose, Seal};
 
-/// Keeps a quiet connection open, and detects a client that has disconnected.
+/// Event without content, for a quiet stream. It keeps the connection open, and detects a client that has
+/// disconnected.
 pub(super) const COMMENT: Bytes = Bytes::from_static(b": still here\n\n");
 
 /// A position in a stream. Its sealed form is the id of an event.
@@ -21,7 +22,7 @@ pub(super) struct StreamPosition {
     /// The name of the stream, which stays the same when it is resumed.
     #[serde(rename = "t")]
     pub(super) stream: String,
-    /// The number of events so far.
+    /// The number of events with an id so far.
     #[serde(rename = "n")]
     count: u64,
     /// How to resume the stream.

@@ -1,5 +1,5 @@
-//! MCP over stdio: one message per line in each direction, with one client. It uses the same handlers as
-//! HTTP, and one future runs them all. Nothing but messages may be written to the output.
+//! MCP over stdio: one message or batch per line in each direction, with one client. It uses the same
+//! handlers as HTTP, and one future runs them all. Nothing but messages may be written to the output.
 //!
 //! The end of the input ends the server, never a job.
 
@@ -38,10 +38,11 @@ const ROOM: usize = 64;
 /// is read.
 const MOST_AT_ONCE: usize = 4096;
 
-/// How long pending requests may continue after the end of the input or after shutdown begins.
+/// How long pending requests may continue after the end of the input or after shutdown begins. The rest is
+/// dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The register's session name for requests of the stateless generation. No real session has it.
+/// Session name in `InFlight` of requests of the stateless generation. No real session has it.
 const ALONE: &str = "";
 
 /// Serves one client until the input ends or `shutdown` is cancelled.
@@ -117,8 +118,8 @@ impl<'a> StdioServer<'a> {
         }
         stop.cancel();
         self.listening = None;
-        // A client that pipes a few requests in expects their responses. Requests that wait for a job are
-        // dropped.
+        // A client that pipes a few requests in expects their responses. Requests that still wait for a job
+        // after `GRACE` are dropped.
         let _ = tokio::time::timeout(GRACE, async { while self.at_work.next().await.is_some() {} }).await;
         Ok(())
     }
@@ -149,7 +150,8 @@ impl<'a> StdioServer<'a> {
         session.is_some_and(|session| session.revision.has_batches())
     }
 
-    /// Handles each entry like a single message. The responses are sent together.
+    /// Handles each entry like a single message, but refuses `initialize` and requests of the stateless
+    /// generation. The responses are sent together.
     fn take_batch(&mut self, entries: Vec<Result<Message, Malformed>>) {
         let is_answered =
             |entry: &&Result<Message, Malformed>| matches!(entry, Err(_) | Ok(Message::Request(_)));
@@ -268,7 +270,7 @@ impl<'a> StdioServer<'a> {
 
     fn notified(&mut self, caller: Arc<Caller>, method: String, params: Value) {
         let bridge = self.bridge;
-        // The server sends no request before the client reports that it is ready.
+        // The listening stream starts only when the client reports that it is ready.
         if method == "notifications/initialized" && self.listening.is_none() {
             let (caller, outlet) = (Arc::clone(&caller), Stdout(self.lines.clone()));
             let since = bridge.clock.now();

@@ -1,6 +1,7 @@
 //! Elects the active stream of a session. A client may open several listening streams, and every message goes
-//! out on exactly one of them. The newest is active, since an older one may hang on a broken connection. It
-//! must not know how anything is sent.
+//! out on exactly one of them. The newest is active, since an older one may hang on a broken connection. Also
+//! keeps what a session was sent, so that the next active stream continues there. It must not know how
+//! anything is sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +16,9 @@ use super::offers::Edition;
 use crate::tasks::streams::{self, StreamHandover};
 use crate::tasks::task::{Task, TaskId};
 
-/// Maximum number of log cursors; then all are removed. A request that waited leaves a cursor here, which
-/// nothing removes if its task had ended.
+/// Maximum number of log cursors of a session, and of its tasks whose end was sent. When there are as many,
+/// all are removed (of the latter, first the older ones). A request that waited leaves a cursor here, which
+/// nothing else removes if its task had ended.
 const MOST_HEARD: usize = 1024;
 
 /// Maximum clock difference of two processes that use the store's time.
@@ -71,7 +73,7 @@ struct TaskScan {
 struct StreamRegistry {
     opened: u64,
     open: Vec<u64>,
-    /// The newest stream that is known to be open in any process.
+    /// The newest stream that is known to be open in any process; 0 if none is known.
     anywhere: u64,
 }
 
@@ -81,8 +83,8 @@ impl StreamRegistry {
     }
 }
 
-/// The part of one listening stream in its session. On drop the stream is gone, and the next newest is
-/// active.
+/// One listening stream in the election of its session. Dropping it removes the stream, and the newest of the
+/// others becomes active.
 pub struct StreamCandidate {
     session: String,
     stream: u64,
@@ -91,9 +93,10 @@ pub struct StreamCandidate {
 }
 
 impl StreamElection {
-    /// Adds a new stream of this session, which is active from now on. Where it is the only one, its client
-    /// knows `lists`. `n` is the number under which other processes know it, in the order of opening; 0 if
-    /// they do not.
+    /// Adds a stream of this session. It is active if no stream with a higher number is known. `n` is the
+    /// number under which other processes know it, in the order of opening. 0 if they do not know it; it then
+    /// gets the next number here. `since` and `lists` (which its client knows) apply only if no other stream
+    /// of the session is open here.
     pub fn enter(&self, session: &str, n: u64, since: Timestamp, lists: Edition) -> StreamCandidate {
         let mut floors = self.floors.lock();
         let new = || SessionStreams {
@@ -129,7 +132,8 @@ impl StreamElection {
         self.floors.lock().contains_key(session)
     }
 
-    /// Stores the log cursor of a request of this session that waited for a task.
+    /// Stores the log cursor of a request of this session that waited for a task, if a stream of the session
+    /// listens here.
     pub fn store_request_cursor(&self, session: &str, task: &Task, heard: LogCursor) {
         if let Some(floor) = self.floors.lock().get(session) {
             let heard = if task.has_ended() { heard } else { heard.handed_on() };
@@ -192,13 +196,13 @@ impl StreamCandidate {
         *self.floor.lists.lock() = lists;
     }
 
-    /// Gives the active stream access to the record of sent messages.
+    /// Gives the active stream access to the last sent status of each task that has not ended.
     pub fn with_sent_statuses<T>(&self, act: impl FnOnce(&mut HashMap<TaskId, SentStatus>) -> T) -> T {
         act(&mut self.floor.told.lock())
     }
 
-    /// Records that all of the session's tasks are checked now. Returns the earliest creation time of a task
-    /// that was not seen yet.
+    /// Records that all of the session's tasks are checked now. Returns a creation time: only tasks that were
+    /// created from then on can have been missed so far.
     pub fn begin_scan(&self, now: Timestamp) -> Timestamp {
         let mut seen = self.floor.seen.lock();
         let first = self.floor.since - ROUGHLY;
@@ -243,7 +247,8 @@ impl StreamCandidate {
     }
 
     /// Continues from what a stream in another process had sent when it gave way or ended. What it did not
-    /// send is sent here, even if it is older than this stream.
+    /// send is sent here, even if it is older than this stream. Reports of requests, and those from before
+    /// the session's first stream here, are ignored.
     pub fn take_over(&self, told: impl IntoIterator<Item = streams::TaskReport>) {
         let mut taken = self.floor.taken_over.lock();
         for told in told {

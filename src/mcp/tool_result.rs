@@ -16,10 +16,11 @@ use super::session::ClientCapabilities;
 use crate::tasks::service::View;
 use crate::tasks::task::{self, TaskId};
 
-/// Maximum bytes of raw output in a result, if the config sets no limit.
+/// Maximum bytes of raw output in a result, if the config sets no `result_bytes`. Raw output is shortened
+/// only if the task's log can be read and the tool declares no output schema.
 const RESULT_BYTES: usize = 16 * 1024;
 
-/// The same for a failed job. With the reason and the links, its result is below 2 KiB.
+/// The same for a failed job, so that with the reason and a few links its result stays below 2 KiB.
 const FAILED_BYTES: usize = 1024;
 
 /// A tool result.
@@ -29,11 +30,11 @@ pub struct ToolResult {
     pub content: Vec<Content>,
     /// The same as structured data: any JSON value.
     pub structured: Option<Value>,
-    /// True if the request was refused, or the tool failed.
+    /// True if the request was refused, or its job failed or was cancelled.
     pub is_error: bool,
     /// The tasks that the call referred to.
     pub refers_to: Vec<TaskId>,
-    /// The blocks of `content` that a job or its engine wrote: untrusted data, not text of this server.
+    /// The blocks of `content` that may contain text of a job or its engine: untrusted data.
     pub of_job: Range<usize>,
 }
 
@@ -74,7 +75,7 @@ impl ToolResult {
     /// Returns the result of a task that has ended.
     ///
     /// # Errors
-    /// The JSON-RPC error for a job that could not be run or tracked.
+    /// The JSON-RPC error for a job that could not be run or tracked, and for a task that has not ended.
     pub fn ended(
         bridge: &Bridge,
         view: &View,

@@ -1,6 +1,6 @@
 //! [`UninitializedSessions`]: which sessions' clients are ready (have sent `notifications/initialized`), as
-//! far as this process knows. Until then they are asked nothing. Where several processes share a store, the
-//! others read it from the session's row. It must not know what would be asked.
+//! far as this process knows. Until then they are asked nothing, for `GRACE` at most. Where several processes
+//! share a store, the others read it from the session's row. It must not know what would be asked.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,8 +16,8 @@ const GRACE: Duration = Duration::from_secs(60);
 /// Number of remembered sessions at which all are removed.
 const MOST: usize = 10_000;
 
-/// Sessions by nonce, and whether their clients are ready. A session without an entry counts as ready: it
-/// began before this process did, or its row has not been read yet.
+/// Sessions by nonce, and whether their clients are ready. A session without an entry began before this
+/// process did, or its row has not been read yet.
 #[derive(Debug, Default)]
 pub struct UninitializedSessions(Mutex<HashMap<String, bool>>);
 
@@ -32,12 +32,13 @@ impl UninitializedSessions {
         self.set(session, true);
     }
 
-    /// Returns true if its client is known not to be ready.
+    /// Returns true if its client is known not to be ready, and is within `GRACE`. False for a session
+    /// without an entry.
     pub(super) fn has(&self, session: &Session, now: Timestamp) -> bool {
         is_young(session, now) && self.0.lock().get(&session.nonce) == Some(&false)
     }
 
-    /// Returns true if its client may not be ready, as far as is known here.
+    /// As [`Self::has`], but true for a session without an entry: its client is perhaps not ready.
     pub(super) fn may_have(&self, session: &Session, now: Timestamp) -> bool {
         is_young(session, now) && self.0.lock().get(&session.nonce) != Some(&true)
     }

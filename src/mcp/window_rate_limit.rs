@@ -1,5 +1,5 @@
-//! Rate limit over longer windows: calls per minute, sessions ended per day. Each process counts on its own,
-//! and forgets a caller within the window.
+//! Rate limit over longer windows, without delay: calls per minute, and sessions per day that end or begin to
+//! store settings. Each process counts on its own. It must not know what it counts.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,19 +17,20 @@ pub(super) struct WindowRateLimit {
 }
 
 impl WindowRateLimit {
-    /// Limits the events within each window of this length.
+    /// Creates a limit with a window of this length.
     pub(super) fn within(window: Duration) -> Self {
         Self { window, used: Mutex::default() }
     }
 
-    /// Counts one more event of a caller who may have `most` within the window.
+    /// Counts one more event of a caller. A caller may have `most` events at once, and after that one event
+    /// for each `most`-th part of the window. The first window can thus have almost twice `most` events.
     ///
     /// # Errors
     /// The time until the next event is allowed. The refused event is not counted.
     pub(super) fn take(&self, caller: CallerKey, most: u32, now: Instant) -> Result<(), Duration> {
         let mut used = self.used.lock();
         if !used.contains_key(&caller) {
-            // Removes inactive callers when a new caller arrives.
+            // Inactive callers are removed only here, when a new caller arrives.
             used.retain(|_, until| *until > now);
         }
         let until = used.get(&caller).copied().unwrap_or(now).max(now) + self.window / most.max(1);

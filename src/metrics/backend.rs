@@ -29,7 +29,7 @@ pub(super) struct MeasuredBackend {
     pause: Arc<Pause>,
 }
 
-/// The end of the pause that an engine requested.
+/// The latest end of a pause that an engine requested with `Limited`.
 #[derive(Debug, Default)]
 pub(super) struct Pause(Mutex<Option<Instant>>);
 
@@ -93,7 +93,8 @@ impl MeasuredBackend {
         Call { of: self, operation, began: Instant::now(), outcome: "given_up" }
     }
 
-    /// Creates the span of a call, below that of the action that makes it.
+    /// Creates the span of a call, below that of the action that makes it. Sweeps (`observe_all`) have no
+    /// span.
     fn span(&self, operation: &'static str) -> Span {
         let outcome = tracing::field::Empty;
         tracing::trace_span!(target: trace::TARGET, "engine call", backend = self.name, operation, outcome)

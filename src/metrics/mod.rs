@@ -1,5 +1,5 @@
 //! The metrics of the server, and their export for Prometheus (the OpenMetrics text format). It wraps the
-//! measured parts, [`store`] and [`backend`], and receives task events from the core
+//! measured parts, [`store`] and [`backend`], and receives the state changes of tasks
 //! ([`crate::tasks::meter`]). No decision may depend on metrics. Labels have few values: known methods, and
 //! the tools and backends of the config, never text that a caller invented.
 
@@ -53,7 +53,7 @@ pub struct Accounts {
     pub failures: u64,
 }
 
-/// A backend whose values are read only for a scrape.
+/// A backend whose budgets and pause are read only for a scrape.
 struct Engine {
     name: String,
     backend: Weak<dyn Backend>,
@@ -161,7 +161,7 @@ impl Metrics {
         OpenStream { metrics: Arc::clone(self), kind }
     }
 
-    /// Returns the label of a tool.
+    /// Returns the label of a tool, and creates its series if it is new. `OTHER` beyond `MOST_TOOLS`.
     fn tool(&self, name: &str) -> Cow<'static, str> {
         if !self.tools.read().contains(name) {
             let mut tools = self.tools.write();
@@ -177,7 +177,7 @@ impl Metrics {
         name.to_owned().into()
     }
 
-    /// Counts an outcome of notices.
+    /// Counts this many notices with an outcome.
     fn noticed(&self, outcome: &'static str, notices: usize) {
         self.families.deliveries.get_or_create(&[("outcome", outcome.into())]).inc_by(notices as u64);
     }

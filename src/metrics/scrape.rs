@@ -1,5 +1,6 @@
 //! [`Scraper`]: the export of all metrics. Values that only the store knows are read for a scrape, then
-//! cached for some seconds. So many scrapers cost no more than one.
+//! cached for `BELIEVED`. So many scrapers cost no more than one. If the store fails, its values stay as they
+//! were, and the next scrape asks again.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -102,7 +103,7 @@ impl Scraper {
 }
 
 impl Metrics {
-    /// Returns the metrics that need no store as text.
+    /// Returns all metrics as text. The values of the store are those of the last scrape.
     pub(crate) fn text(&self) -> String {
         self.process.lock().refresh();
         if let Some(count) = self.sessions.get() {

@@ -1,5 +1,6 @@
-//! [`MeasuredStore`]: a store wrapper that measures each operation. It also counts new rows, the delay of
-//! claims and the outcomes of notices. It does not change the results.
+//! [`MeasuredStore`]: a store wrapper that measures each operation, except waiting for other processes. It
+//! also counts new rows, the delay of claims and the outcomes of notices. It must not change the results.
+//! Some labels keep the former name of an operation, because dashboards use it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -172,6 +173,7 @@ impl Notices for MeasuredStore {
     async fn ack_notice(&self, notice: &Notice) -> Result<()> {
         let struck = self.timed("strike", self.inner.ack_notice(notice)).await;
         if struck.is_ok() {
+            // Also counts a notice that its receiver answered with 410 Gone.
             self.metrics.noticed("delivered", 1);
         }
         struck

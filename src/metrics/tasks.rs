@@ -1,4 +1,4 @@
-//! [`Meter`]: counts the state changes of tasks.
+//! [`Meter`] for [`Metrics`]: counts the state changes of tasks, and how long each state lasted.
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! The conversion of a notice into a CloudEvent 1.0 in JSON (structured mode). It contains the event, the
-//! tool and the outcome. Questions, answers and results are visible to the task's owner only.
+//! The conversion of a notice into a CloudEvent 1.0 in JSON (structured mode). It contains the kind of event,
+//! the tool, and the outcome or the key of a question. It must not contain the text of a question, an answer
+//! or a result: these are visible to the task's owner only.
 //!
 //! The subject is the SHA-256 of the task's id. Where callers are not distinguished, anyone with the id may
 //! use the task, and an event passes through receivers, queues and their logs. Owners know the id and can
@@ -16,7 +17,8 @@ use crate::tasks::task::Outcome;
 /// The media type of an event.
 pub(super) const MEDIA_TYPE: &str = "application/cloudevents+json; charset=utf-8";
 
-/// Returns the event of a notice. The result is deterministic.
+/// Returns the event of a notice. The result depends on nothing else, so that a repeated POST has the same
+/// body.
 pub(super) fn of(notice: &Notice, receiver: &Receiver) -> Vec<u8> {
     let news = &notice.news;
     let id = news.task.as_str();

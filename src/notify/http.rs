@@ -12,7 +12,7 @@ use super::event::MEDIA_TYPE;
 use super::{DeliveryResult, Receiver, WebhookRequest, WebhookTransport};
 use crate::clock::{Clock, System};
 
-/// The number of idle connections to keep.
+/// The number of idle connections to keep per receiver.
 const KEPT: usize = 2;
 
 /// The HTTP transport.

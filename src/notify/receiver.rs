@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::Key;
 use crate::tasks::notices::{self, Occasion};
 
-/// A receiver of notices and its subscriptions.
+/// A receiver of notices: which it receives, and how they are sent.
 #[derive(Clone, PartialEq)]
 pub struct Receiver {
     /// The URL to post to.
@@ -35,7 +35,7 @@ pub struct Receiver {
     pub authorities: Option<Vec<u8>>,
     /// The timeout of a POST.
     pub timeout: Duration,
-    /// How long a notice is retried.
+    /// How long a notice stays pending before it is dropped.
     pub give_up_after: Duration,
 }
 

@@ -1,6 +1,6 @@
 //! [`Notifier`]: the loop that sends pending notices. Each receiver has its own loop with a few concurrent
-//! POSTs. A failing receiver is paused with exponential backoff and then tried with one notice. So a dead
-//! receiver costs one POST a minute, however many notices are pending.
+//! POSTs. A failing receiver is paused with exponential backoff and then tried with one notice. So a receiver
+//! that stays dead costs about one POST a minute, however many notices are pending.
 //!
 //! A process leases the notices that it sends, for longer than a POST can take. If it dies, another process
 //! sends them again, under the same id. No state here is needed after a crash: pending notices and their due
@@ -21,21 +21,21 @@ use crate::tasks::task_writer::TaskWriter;
 
 /// The maximum number of concurrent POSTs to one receiver.
 const PLACES: usize = 8;
-/// The poll interval of the store, for notices without a hint: those that another process wrote and did not
-/// send before it died.
+/// How often the store is read without a hint. This finds notices whose retry is due, and those of a process
+/// that died.
 const TICK: Duration = Duration::from_secs(1);
 /// The grace period for POSTs in progress at shutdown.
 const MOMENT: Duration = Duration::from_secs(1);
 /// The interval between checks for notices to give up.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
-/// The maximum pause of a failing receiver.
+/// The maximum pause of a failing receiver that sends no `Retry-After`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// The maximum backoff of one notice.
+/// The maximum backoff of one notice without `Retry-After`, before jitter.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(3600);
-/// The maximum `Retry-After` that is honored.
+/// The maximum `Retry-After` that is honored, of a notice and of a receiver.
 const LONGEST_WISH: Duration = Duration::from_secs(86_400);
-/// The retention of notices for a receiver that this process's config does not have: the next config may
-/// contain it again.
+/// The retention of notices for receivers that are not in this process's config: a replica with another
+/// config may have them. The notices of a receiver that a reload removes are dropped at once.
 const STRANGERS_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
 /// A request to post.
@@ -51,12 +51,12 @@ pub struct WebhookRequest {
     pub body: Vec<u8>,
 }
 
-/// The response of a receiver.
+/// The result of one POST to a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryResult {
     /// It accepted the notice.
     Taken,
-    /// It did not accept the notice.
+    /// It did not accept the notice, or could not be reached.
     Refused {
         /// The reason.
         why: String,
@@ -147,7 +147,8 @@ impl<C: WebhookTransport> Notifier<C> {
         let _ = tokio::time::timeout(MOMENT, end).await;
     }
 
-    /// Sends to one receiver.
+    /// Sends to one receiver until `stop`. After a 410 Gone, it sends nothing more and drops the receiver's
+    /// notices until `stop`.
     async fn serve(&self, receiver: Arc<Receiver>, stop: CancellationToken) {
         let (name, place) = (receiver.name(), receiver.place());
         let way = match self.carrier.way(&receiver) {
@@ -210,7 +211,7 @@ impl<C: WebhookTransport> Notifier<C> {
         }
     }
 
-    /// Drops the notices of a receiver that wants no more.
+    /// Drops the notices of a receiver that wants no more, every `FORGET_EVERY` until `stop`.
     async fn decline(&self, receiver: &Receiver, stop: &CancellationToken) {
         while !stop.is_cancelled() {
             self.forget(receiver, "it wants nothing any more", None).await;
@@ -254,8 +255,8 @@ impl<C: WebhookTransport> Notifier<C> {
         }
     }
 
-    /// Waits for the check interval, then drops old notices of receivers that this process's config does not
-    /// have.
+    /// Waits for `FORGET_EVERY`, then drops notices older than `STRANGERS_KEPT` of receivers that this
+    /// process's config does not have.
     async fn forget_strangers(&self) {
         tokio::time::sleep(FORGET_EVERY).await;
         // After a recent leap of the store's clock, nothing is deleted.

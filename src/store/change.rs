@@ -12,7 +12,8 @@ use crate::tasks::store::{
 };
 use crate::tasks::task::Task;
 
-/// The result of an insert inside the transaction; the caller already has the task.
+/// The result of an insert inside the transaction: an [`InsertResult`] without the new task, which the caller
+/// already has. `Nothing` means that nothing prevented the insert: the row was written.
 pub(super) enum InsertDecision {
     Nothing,
     Existing { task: Task, same: bool },
@@ -22,7 +23,7 @@ pub(super) enum InsertDecision {
     TooLarge { kept: u64 },
 }
 
-/// The data of an insert, without the task.
+/// The data of an insert: the columns of the new row instead of the task.
 pub(super) struct InsertCommand {
     pub(super) row: TaskRow,
     pub(super) identity: Option<String>,
@@ -35,6 +36,7 @@ pub(super) struct InsertCommand {
     pub(super) once: Option<IdempotencyKey>,
     pub(super) attach: Option<Attach>,
     pub(super) lease: Option<(Holder, Duration)>,
+    /// The history entry. (In [`TaskRow`], `line` is the queue.)
     pub(super) line: Option<EntryColumns>,
     pub(super) notices: Vec<NoticeRow>,
 }
@@ -88,6 +90,7 @@ pub(super) struct UpdateCommand {
     pub(super) output: Option<String>,
     pub(super) limits: Vec<SlotLimit>,
     pub(super) lease: LeaseChange,
+    /// The history entry. (In [`TaskRow`], `line` is the queue.)
     pub(super) line: Option<EntryColumns>,
     pub(super) notices: Vec<NoticeRow>,
 }

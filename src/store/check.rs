@@ -35,7 +35,8 @@ pub struct Expectations {
     pub limits: BTreeMap<String, Option<u32>>,
 }
 
-/// How much longer than configured a lease may be: another server may have another config.
+/// Added to ten times the configured lease: a longer one is a violation. Another server may have another
+/// config.
 const LEASE_SLACK: Duration = Duration::from_secs(3_600);
 
 /// How far in the future a notice may be due: a receiver can request a delay of at most a day.
@@ -57,7 +58,8 @@ pub fn row(row: &SurveyRow, terms: &Expectations) -> Vec<Finding> {
     let mut add = |wrong: String, means: &str, todo: String| {
         found.push(Finding { row: name.clone(), wrong, means: means.to_owned(), todo });
     };
-    // A server that claims a row rewrites all its columns from its body.
+    // A server that claims a row then updates it. The update writes the columns anew from the body, except
+    // those that never change after the insert: `id`, `owner`, `tool` and `created_at`.
     let claim = format!(
         "while a server runs: UPDATE tasks SET due_at = 0, lease_holder = NULL, lease_until = NULL WHERE id = '{}'; a \
          server then claims it and writes it anew",

@@ -198,8 +198,9 @@ impl fmt::Display for Copied {
 /// attempt copied it, and this one only completed the marks. The file is not served any more.
 ///
 /// # Errors
-/// If a server has the file open, or it was copied elsewhere. If the schema contains other data, or one of
-/// the two cannot be used.
+/// If a server has the file open, if an earlier copy of it is complete, or if one was begun to another
+/// target. If the schema contains other data, or one of the two cannot be used. If nothing was committed, a
+/// mark that this call set is removed again.
 pub async fn from_sqlite(file: &Path, to: postgres::ConnectionConfig) -> Result<Option<Copied>> {
     // Before the file is changed: an unreachable target is the likelier mistake.
     postgres::migrate(&to).await?;

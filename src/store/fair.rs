@@ -1,14 +1,16 @@
 //! Selects the due rows of a claim: owners in turn (round-robin), with bounded work for any number of due
 //! rows. It is pure: both stores read candidates and order them here. It must not know how rows are stored.
 //!
-//! The longest-due rows are read first, up to a limit. If that covers all due rows, the order of the owners
-//! is known. If there are more, the owners after the cursor are visited in the index, up to a limit.
+//! The longest-due rows are read first, up to [`WINDOW`]. Fewer rows than that are all due rows, and then the
+//! order of the owners is known. Otherwise the owners are visited in the index, from the one after the cursor
+//! on and then from the first one, until all, [`OWNERS`] of them, or as many as the claim wants with due rows
+//! were visited.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Number of rows that are read by due time alone.
+/// Maximum number of rows that are read by due time alone.
 pub(super) const WINDOW: usize = 256;
-/// Number of owners that one claim visits.
+/// Maximum number of owners that one claim visits.
 pub(super) const OWNERS: usize = 256;
 
 /// A row that can be claimed.
@@ -43,8 +45,9 @@ pub(super) fn rows_each(limit: usize, owners: usize) -> usize {
 }
 
 impl<K: Clone + Ord> ClaimOrder<K> {
-    /// Orders the longest-due rows (`first`, by due time) and those of the visited owners, if any were
-    /// visited.
+    /// Orders the rows. If no owners were visited, `first` (the longest-due rows, by due time) contains all
+    /// due rows: their owners take turns, by name, starting after the cursor. Otherwise the visited owners
+    /// take turns in the order of the visit, and the other rows of `first` follow by due time.
     pub(super) fn of(first: Vec<Candidate<K>>, visited: Option<Visited<K>>, cursor: Option<&str>) -> Self {
         let Some(Visited { last, rows }) = visited else {
             let mut owners: BTreeMap<(bool, String), VecDeque<Candidate<K>>> = BTreeMap::new();
@@ -103,7 +106,8 @@ mod tests {
         order.rows.iter().map(|row| row.key.as_str()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Owners follow the cursor, and the cursor follows the owners.
+    /// The owners after the cursor come first, and the next cursor is the owner of the last row that was
+    /// taken.
     #[test]
     fn small_backlog_is_ordered_by_turn() {
         let order = ClaimOrder::of(rows("b1 a1 b2 c1 b3 a2"), None, None);

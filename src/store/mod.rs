@@ -1,5 +1,8 @@
-//! Implementations of [`crate::tasks::store`]. A store stores and compares; it must not decide anything
-//! about a task, and must not know a protocol or an engine.
+//! Two implementations of [`crate::tasks::store`]: [`sqlite`] and [`postgres`]. A store stores and compares;
+//! it must not decide anything about a task, and must not know a protocol or an engine.
+//!
+//! For operators there are [`survey`] (what is in a store), [`check`] (what is wrong there) and [`copy`]
+//! (from SQLite to PostgreSQL).
 //!
 //! [`suite`] contains the contract as tests that every store runs.
 
@@ -19,7 +22,7 @@ mod write_state;
 /// Retry delay for an unreadable due row, in milliseconds: a newer program may be able to read it.
 const UNREADABLE_AGAIN: i64 = 10 * 60 * 1000;
 
-/// Logs that a claim found an unreadable due row.
+/// Logs that a claim found an unreadable due row. Its due time is then postponed by [`UNREADABLE_AGAIN`].
 fn log_unreadable(why: &str) {
     tracing::error!(
         why,

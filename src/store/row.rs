@@ -1,5 +1,6 @@
-//! Converts a task into a row: the columns that every store keeps in addition to the body. It must not know
-//! how rows are stored.
+//! Converts a task into a row: its body, and the columns that every store keeps in addition to it. Also the
+//! columns of a notice, the description of a deleted row, and the names of queues. It must not know how rows
+//! are stored.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,7 +13,8 @@ use crate::tasks::task::{Job, Task};
 /// its owner must not overflow.
 const MOST_FILES_BYTES: u64 = 1 << 50;
 
-/// All columns of a task, computed by the caller, so that the writer only binds them.
+/// The columns that follow from a task, computed by the caller, so that the writer only binds them. Version,
+/// lease, identity and size are not among them: the store sets those.
 pub(super) struct TaskRow {
     pub(super) id: String,
     pub(super) owner: String,
@@ -24,7 +26,9 @@ pub(super) struct TaskRow {
     pub(super) of_backend: String,
     pub(super) open: OpenJobColumns,
     pub(super) closed: bool,
+    /// The session, until the task has ended.
     pub(super) session: Option<String>,
+    /// The queue, if the task waits in one ([`queue_name`]).
     pub(super) line: Option<String>,
     pub(super) digest: Option<String>,
     pub(super) waiting_until: Option<i64>,
@@ -140,8 +144,9 @@ pub(super) fn notice(id: String, receiver: &str, body: &str) -> Result<Notice, S
     }
 }
 
-/// Encodes a slot as it appears in the names of its queues, and in no other: with quotes, which would be
-/// escaped inside the name of another slot.
+/// Encodes a slot as it appears in the names of its queues: as a JSON string, with its quotes. Within the
+/// name of another slot they would be escaped, so that a search for this text finds exactly the queues of the
+/// slot.
 pub(super) fn encode_slot(slot: &str) -> String {
     Value::from(slot).to_string()
 }

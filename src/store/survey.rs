@@ -16,7 +16,7 @@ pub struct SurveyRow {
     pub version: i64,
     /// The task, or the reason why it is unreadable.
     pub task: Result<Task, String>,
-    /// The columns that do not match the body.
+    /// The columns that do not match the body; empty if the task is unreadable.
     pub differs: Vec<&'static str>,
     /// The holder of its lease.
     pub holder: Option<String>,
@@ -39,7 +39,9 @@ pub trait Survey: Store {
     /// Returns the number of rows whose job may still run, by backend and stored identity.
     async fn unfinished(&self) -> Result<Vec<Unfinished>>;
 
-    /// Returns the data that belongs to rows; of each kind of violation the first hundred.
+    /// Returns the data that belongs to rows. Of orphans (in each table), of tasks whose history is ahead,
+    /// and of unreadable entries there are at most a hundred; everything else is complete. It reads with
+    /// several queries, not in one snapshot: while servers run, a violation may be out of date.
     async fn related_records(&self) -> Result<RelatedRecords>;
 }
 
@@ -71,11 +73,11 @@ pub struct RelatedRecords {
     pub ahead: Vec<(String, i64, i64)>,
     /// Sessions, by nonce prefix, with state for a task that has neither a row nor a history.
     pub held: Vec<(String, String)>,
-    /// Sessions with unreadable settings.
+    /// Sessions with unreadable settings, by nonce prefix.
     pub unreadable_sessions: Vec<String>,
     /// The number of rows in each slot.
     pub slots: Vec<(String, i64)>,
-    /// Unreadable notices, and the others with their due time.
+    /// All pending notices.
     pub notices: Vec<OwedNotice>,
     /// Tasks with an unreadable history entry, and the reason.
     pub unreadable_entries: Vec<(String, String)>,
@@ -110,10 +112,11 @@ pub(super) const BESIDE: [&str; 3] = ["slots", "outputs", "once"];
 /// session.
 const NONCE_SHOWN: usize = 8;
 
-/// Number of entries per page.
+/// Number of history entries that are read at once.
 pub(super) const PAGE: usize = 1_000;
 
-/// Maximum number of findings of one kind.
+/// Maximum number of unreadable entries that are reported. The queries for orphans and for histories that are
+/// ahead have the same number as a literal.
 pub(super) const TOLD: usize = 100;
 
 impl RelatedRecords {
@@ -159,7 +162,9 @@ impl From<Option<String>> for Cell {
     }
 }
 
-/// The columns that repeat the body, in the order in which a survey selects them.
+/// The columns that repeat the body and are compared with it, in the order in which a survey selects them.
+/// `slots` stands for the rows of that table. `log_until`, `of_backend`, `identity` and `bytes` are not
+/// compared.
 pub(super) const COLUMNS: [&str; 15] = [
     "owner",
     "tool",
@@ -178,8 +183,9 @@ pub(super) const COLUMNS: [&str; 15] = [
     "slots",
 ];
 
-/// Returns the columns that differ from the body. `key` and `text` encode names and other texts as the
-/// store does. `slots` are those that the row has taken, in encoded form.
+/// Returns the columns that differ from the body. `key` and `text` encode names and other texts as the store
+/// does. `slots` are those that the row has taken, in encoded form. The result is `body` alone if the task
+/// cannot be written as JSON.
 pub(super) fn differs(
     id: &str,
     task: &Task,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// Minimum interval between two logs of the same reason while writes fail.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// Whether the last write failed. Both stores have one.
+/// The last failure that affects all writes, until a write succeeds. Both stores have one.
 #[derive(Debug, Default)]
 pub(super) struct WriteState(Mutex<State>);
 
@@ -19,7 +19,7 @@ struct State {
 }
 
 impl WriteState {
-    /// Returns why the last write failed, as fixed text.
+    /// Returns the reason of that failure, as fixed text; `None` while writes succeed.
     pub(super) fn failing(&self) -> Option<&'static str> {
         self.0.lock().failing
     }

@@ -1,6 +1,7 @@
-//! The audit events of tasks: creations, ends, reads and failed lookups. This module defines the events. An
-//! implementation of [`Audit`] adds the caller and stores them. Without one they are lines of the server log
-//! with the target `audit`. Only the beginning of a task id is shown.
+//! The audit events of tasks: creations, starts, ends, cancellations, answers, reads, refusals and failed
+//! lookups. This module defines the events. An implementation of [`Audit`] adds the caller and stores them.
+//! With [`InTheLog`] they are only lines of the server log with the target `audit`, which show only the
+//! beginning of a task id.
 
 use async_trait::async_trait;
 use taskbridge_sdk::Timestamp;
@@ -44,7 +45,7 @@ pub enum AuditEvent<'a> {
     Denied {
         /// The task.
         task: &'a Task,
-        /// The verb.
+        /// The name of the operation.
         deed: &'static str,
         /// The reason for the refusal.
         why: &'a str,
@@ -88,7 +89,8 @@ pub enum AuditedOperation<'a> {
 /// A receiver of audit events.
 #[async_trait]
 pub trait Audit: Send + Sync {
-    /// Records an event. It never blocks and cannot fail: an event that cannot be stored is counted.
+    /// Records an event. It never blocks and cannot fail: an implementation counts the events that it cannot
+    /// store.
     fn note(&self, event: AuditEvent<'_>);
 
     /// Announces an operation that must not happen without a record. If the config requires it, it returns

@@ -2,11 +2,11 @@
 //! the engine call that caused them. Pure: [`HistoryRecorder::transition`] derives it from the row before,
 //! the event and the row after.
 //!
-//! An entry contains no argument, result or answer, and no text of an engine or a job. This module bounds
-//! what can repeat without end, so that no task fills a disk. Of changes that only report progress, it keeps
-//! the first one after 1, 2, 4, 8... seconds of the task's life. Of repeated failures of a call, it keeps
-//! the first eight, the 16th, the 32nd and so on. Leases, renewals of messages, the size of a log and
-//! watches are not transitions.
+//! An entry contains no argument, result or answer, and of the texts of an engine or a job only the handle.
+//! This module bounds what can repeat without end, so that no task fills a disk. Of changes that only report
+//! progress, it keeps the first one after 1, 2, 4, 8... seconds of the task's life. Of repeated failures of a
+//! call, it keeps the first eight, the 16th, the 32nd and so on. Leases, renewals of messages, the size of a
+//! log and watches are not transitions.
 
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ pub enum Fact {
         key: String,
         /// The kind of answer, never its content.
         how: AnswerKind,
-        /// The person who answered: the owner of their own tasks.
+        /// The person who answered, as the owner of their own tasks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Owner>,
     },
@@ -124,7 +124,8 @@ pub enum Fact {
     AnswerTaken(String),
     /// The engine no longer needed the answer.
     AnswerTooLate(String),
-    /// The answer could not be delivered to the engine.
+    /// The answer could not be delivered to the engine, or the engine refuses it from this person (kind
+    /// `denied`).
     AnswerFailed {
         /// The question's key.
         key: String,
@@ -135,7 +136,7 @@ pub enum Fact {
     },
     /// The job no longer needs an answer to the question.
     Withdrawn(String),
-    /// A client requested cancellation.
+    /// A client or an operator requested cancellation.
     CancelWished,
     /// The engine accepted the cancellation request.
     CancelTaken,
@@ -146,15 +147,17 @@ pub enum Fact {
         /// The error kind.
         kind: String,
     },
-    /// An operator requested an immediate retry of the pending actions.
+    /// An immediate retry of the pending attempts was requested: by an operator, or for a hint that another
+    /// process passed on.
     RetryWished,
     /// An operator gave up the task; its outcome is unknown.
     OutcomeUnknown,
-    /// `max_wait` or `start_within` expired before the start, or `max_runtime` after it.
+    /// `max_wait`, `start_within` or (for consent) `answer_within` expired before the start, or `max_runtime`
+    /// after it.
     DeadlinePassed,
     /// The caller of a plain call disconnected.
     CallerGone,
-    /// No action on the engine is pending any more.
+    /// The job is closed after its task had ended: no action on the engine is pending any more.
     JobOver,
     /// The client's state is final.
     Ended(Outcome),
@@ -203,7 +206,7 @@ pub struct HistoryRecorder {
 }
 
 impl HistoryRecorder {
-    /// Returns the transition of an insert.
+    /// Returns the transition of an insert; `None` if no history is kept.
     pub fn born(&self, task: &Task) -> Option<Transition> {
         let created = Fact::Created {
             owner: task.owner.clone(),
@@ -221,7 +224,7 @@ impl HistoryRecorder {
     }
 
     /// Returns the transition of a write from `before` to `after`; `said` is the result of [`said`] for the
-    /// event and `before`.
+    /// event and `before`. `None` if no history is kept, or nothing happened that it records.
     pub fn transition(
         &self,
         before: &Task,
@@ -375,6 +378,7 @@ fn searches(task: &Task) -> u32 {
     }
 }
 
+/// Returns how often sending the answer to this question has failed.
 fn hand_overs(task: &Task, key: &str) -> u32 {
     let asked = task.questions.iter().find(|asked| asked.key == key);
     match asked.map(|asked| &asked.status) {

@@ -12,7 +12,7 @@ pub trait Meter: Send + Sync {
     /// Records that a row changed from `before` to `after`.
     fn changed(&self, before: &Task, after: &Task, now: Timestamp);
 
-    /// Records that jobs of a backend were polled `late` after they were due.
+    /// Records that a sweep of a backend began `late` after the first of its jobs was due.
     fn looked(&self, backend: &str, late: Duration);
 }
 
@@ -32,13 +32,13 @@ impl Meter for Unmetered {
 pub enum Phase {
     /// It waits for a free slot.
     Queued,
-    /// Nothing was sent to the engine yet, or an attempt is to be retried.
+    /// No start is at the engine: none was sent yet, or an attempt is to be repeated.
     Pending,
     /// A start may have been sent, and the engine has not confirmed the job.
     Starting,
     /// The engine has the job.
     Running,
-    /// The task waits for an answer from a person.
+    /// The task waits for an answer from a person, whatever the state of its job.
     InputRequired,
     /// The task has ended for its client, and the job is not known to have ended.
     Ending,

@@ -1,7 +1,7 @@
 //! Notices: messages to receivers that a task has ended or asks a question, for consumers that do not poll.
-//! They derive from a change of a row alone and are written in its transaction. So no notice is sent for a
-//! change that did not happen, and no change lacks its notice. This module must not depend on how a notice
-//! is stored or sent.
+//! They derive from a change of a row and are written in its transaction. So no notice is sent for a change
+//! that did not happen, and no change lacks the notices of the receivers in force. This module must not
+//! depend on how a notice is stored or sent.
 
 use std::fmt;
 
@@ -38,7 +38,8 @@ impl Receivers for Nobody {
 /// A notice for one receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The message id. It is the same for every attempt, and the task's id cannot be derived from it.
+    /// The message id. It is the same for every attempt and every receiver, and the task's id cannot be
+    /// derived from it.
     pub id: String,
     /// The receiver's name.
     pub receiver: String,

@@ -1,11 +1,11 @@
-//! Poll intervals: short at first, then based on the job's age and the usual duration of its tool's
-//! jobs. Pure.
+//! Poll intervals: short at first, then based on the job's age and the usual duration of its tool's jobs.
+//! Pure.
 
 use std::time::Duration;
 
 use taskbridge_sdk::JobHandle;
 
-/// The bounds of the poll interval of a job.
+/// The bounds of the poll interval of a job. The spread by handle may exceed them by a tenth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollIntervals {
     /// The shortest interval.
@@ -17,10 +17,11 @@ pub struct PollIntervals {
 impl PollIntervals {
     /// Returns the time until the next poll of a job.
     ///
-    /// This is a tenth of the job's age, so that its end is seen with a delay of at most a tenth. If jobs of
-    /// its tool usually take much longer, it is half of the remaining time until shortly before the usual
-    /// end. Around that end, it is at most a tenth of the usual duration. The handle shifts the result by up
-    /// to a tenth either way, so that jobs that started together drift apart.
+    /// By default this is a tenth of the job's age, so that its end is seen with a delay of at most a tenth.
+    /// A usual duration of its tool's jobs (`typical`) changes that. From a tenth to 80 % of it, the interval
+    /// is half of the time to the usual end. Before and after that, until one and a half times the usual
+    /// duration, it is at most a tenth of the usual duration. The handle shifts the result by up to a tenth
+    /// either way, so that jobs that started together drift apart.
     pub fn next_look(&self, age: Duration, typical: Option<Duration>, handle: &JobHandle) -> Duration {
         let by_age = age / 10;
         let wait = match typical {

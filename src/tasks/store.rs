@@ -60,9 +60,10 @@ pub trait TaskStore: Send + Sync {
     ///   An expired row no longer has its key.
     /// - If the owner has `most_kept` rows that are not deleted, nothing is written. The same applies if
     ///   these rows and the new one exceed the byte limit.
-    /// - If one of the row's slots is full, or other rows queue for the same slots, nothing is written.
-    /// - If an abandoned row has the digest in `attach`, that row is returned unchanged. The only write is
-    ///   that the key of `once` then maps to it.
+    /// - If one of the row's slots is full, or rows queue for the same slots or for one of `behind`, nothing
+    ///   is written. This does not apply to a row that is itself queued.
+    /// - If an abandoned row (no call waits for it, [`super::task::Undelivered`]) has the digest in `attach`,
+    ///   that row is returned unchanged. The only write is that the key of `once` then maps to it.
     /// - With `lease`, the row is inserted with a lease: no other process can claim it before the lease
     ///   expires.
     /// - If the future is dropped before it returns, the insert is still atomic. It completes before any
@@ -73,7 +74,7 @@ pub trait TaskStore: Send + Sync {
     /// give the same result. Without a reach, the owner and the expiry are ignored (for the reconciler).
     async fn get(&self, id: &TaskId, within: Option<AccessScope<'_>>) -> Result<Option<Task>>;
 
-    /// Returns the result that was written when the task ended.
+    /// Returns the result that was written when the task ended; `None` if there is none.
     async fn output(&self, id: &TaskId) -> Result<Option<Output>>;
 
     /// Returns the result, unless it is stored in more than `most` bytes. In that case only its size is read
@@ -223,9 +224,9 @@ pub trait Queue: Send + Sync {
 #[async_trait]
 pub trait Groups: Send + Sync {
     /// Leases the groups that have open jobs of these backends and that no other holder has leased, and
-    /// renews the leases of `holder`. Returns all groups that it now has. A group without such jobs is
-    /// released. The leases of one group under two identities ([`ServedBackend::lease_name`]) are
-    /// independent.
+    /// renews the leases of `holder`. Returns all groups that it now has. A lease of `holder` on any other
+    /// group is ended: the group has no open jobs, or its backend is not in `served`. The leases of one group
+    /// under two identities ([`ServedBackend::lease_name`]) are independent.
     async fn acquire_groups(
         &self,
         holder: &Holder,
@@ -254,7 +255,7 @@ pub trait Groups: Send + Sync {
         opened_since: Timestamp,
     ) -> Result<Vec<OpenJob>>;
 
-    /// Returns the open jobs of a group for which a client wants more than the state
+    /// Returns the open jobs of a group for which a client wants more than the state, by the store's clock
     /// ([`Task::wanted_until`]).
     async fn wanted(&self, group: &Group) -> Result<Vec<TaskId>>;
 }
@@ -263,8 +264,8 @@ pub trait Groups: Send + Sync {
 /// [`NewTask::notices`], [`Change::notices`]. A notice that already exists is not written again.
 #[async_trait]
 pub trait Notices: Send + Sync {
-    /// Leases up to `limit` due notices for this receiver, the longest due first. They are returned again
-    /// when the lease has expired.
+    /// Leases up to `limit` due notices for this receiver, the longest due first. A notice that was not
+    /// acknowledged is returned again when its lease has expired.
     async fn take_notices(
         &self,
         receiver: &str,
@@ -276,8 +277,8 @@ pub trait Notices: Send + Sync {
     /// Acknowledges a notice: it is no longer pending, even if another holder has its lease.
     async fn ack_notice(&self, notice: &Notice) -> Result<()>;
 
-    /// Makes the notice due again after `pause`, because the receiver did not accept it. Only its holder can
-    /// do this.
+    /// Makes the notice due again after `pause`, because the receiver did not accept it. Does nothing if
+    /// another holder has leased it since.
     async fn retry_notice_later(&self, notice: &Notice, holder: &Holder, pause: Duration) -> Result<()>;
 
     /// Deletes notices that have been pending since before this time. Returns their number.
@@ -320,7 +321,7 @@ pub trait Durations: Send + Sync {
     /// Records the duration of one job. The newest hundred of a tool are kept.
     async fn record(&self, tool: &str, took: Duration) -> Result<()>;
 
-    /// Returns the median of the recorded durations.
+    /// Returns the median of the recorded durations; `None` if there are none.
     async fn typical(&self, tool: &str) -> Result<Option<Duration>>;
 }
 
@@ -360,7 +361,7 @@ pub trait Facts: Send + Sync {
     }
 }
 
-/// Hints that another process wrote. Any hint may be lost.
+/// Hints about writes of other processes. Any hint may be lost.
 #[async_trait]
 pub trait Hints: Send + Sync {
     /// Waits until another process may have written, and returns hints about it. Never resolves if the store

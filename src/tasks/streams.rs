@@ -24,6 +24,7 @@ pub struct Streams {
     /// The number of the newest stream. Numbers increase even after the state was deleted, because each is
     /// at least the time in milliseconds when it was assigned.
     n: u64,
+    /// The leases of listening streams; an expired one may remain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     listening: Vec<ListenerLease>,
     /// Resumed streams by name, with the number of the connection that resumed each last.
@@ -32,6 +33,7 @@ pub struct Streams {
     /// Requests by id, with the time when each was cancelled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cancelled: Vec<(String, Timestamp)>,
+    /// The last report on each task.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     told: Vec<TaskReport>,
 }
@@ -95,7 +97,7 @@ pub enum StreamNote {
         /// The end of its lease.
         until: Timestamp,
     },
-    /// The stream with this number has ended.
+    /// The listening stream with this number has ended.
     Closed(u64),
     /// A request was cancelled.
     Cancelled {
@@ -150,7 +152,7 @@ impl Streams {
         self.n
     }
 
-    /// Returns the number of the newest open listening stream; 0 if none is open.
+    /// Returns the number of the newest open listening stream, which is the active one; 0 if none is open.
     pub fn speaker(&self, now: Timestamp) -> u64 {
         self.listening.iter().filter(|other| other.until > now).map(|other| other.n).max().unwrap_or(0)
     }
@@ -170,13 +172,14 @@ impl Streams {
         self.cancelled.iter().map(|(request, at)| (request.as_str(), *at))
     }
 
-    /// Returns the reports of other processes.
+    /// Returns the last report on each task, whichever process recorded it.
     pub fn told(&self) -> impl Iterator<Item = &TaskReport> {
         self.told.iter()
     }
 }
 
-/// Appends to a list of bounded length, and removes the entries that match `over`.
+/// Appends to a list, and removes the entries that match `over`. If the list is then full ([`MOST`]), removes
+/// the oldest one, too.
 fn push<T>(list: &mut Vec<T>, new: T, over: impl Fn(&T) -> bool) {
     list.retain(|other| !over(other));
     if list.len() >= MOST {

@@ -19,7 +19,8 @@ use taskbridge_sdk::{GroupKey, JobHandle, JobKey, Note, OnBehalfOf, Progress, Ti
 #[serde(transparent)]
 pub struct TaskId(String);
 
-/// Owner of a task. Every lookup by a caller names the owner; another owner's task is "not found".
+/// Owner of a task. A lookup by a caller finds the tasks of this owner, and those of tools that the caller
+/// may read ([`super::store::AccessScope`]). Any other task is "not found".
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Owner(String);
@@ -125,7 +126,8 @@ pub struct Task {
     /// The newest notes of the job, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<StoredNote>,
-    /// How much the job has printed, while a client wants to know.
+    /// How much the job has printed. Set when a client wants to know, and removed by a later poll when no
+    /// client does any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub printed: Option<LogSize>,
     /// Until when a client wants to know the job's progress, unless it asks again.
@@ -139,17 +141,18 @@ pub struct Task {
     /// All questions of this task, in order. Old closed ones may be dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<TaskQuestion>,
-    /// Set while the engine is unavailable.
+    /// Set from a failed start or poll until the next one that succeeds, or the end of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<EngineOutage>,
-    /// Set while a deadline of the job has passed and no poll of it has succeeded since.
+    /// Set after a poll that failed past a deadline of the job, until a poll succeeds or the task ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue: Option<Overdue>,
     /// When the open job is to be polled outside its group's schedule, by request of an operator or
     /// after a hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look_at: Option<Timestamp>,
-    /// Set while no client has received the result of a plain call.
+    /// Set on the task of a plain call ([`super::service::BlockingCall`]) until the call has received the
+    /// result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undelivered: Option<Undelivered>,
     /// When the reconciler must process this row again.
@@ -226,11 +229,14 @@ pub enum TaskState {
 pub enum Outcome {
     /// The job succeeded.
     Succeeded,
-    /// The job ran and failed, or the engine refused it.
+    /// The job ran and failed, its output does not fit the tool's schema, the engine rejected it, or a rule
+    /// failed the task: a full slot, a lost reference, an invalid or unanswered question, `on_decline` or
+    /// `on_dismiss`.
     Failed,
-    /// It was cancelled by a client, an operator or the engine, or a person declined a question.
+    /// It was cancelled by a client, an operator or the engine, or a person refused a question (the consent
+    /// before the start, or by `on_decline` or `on_dismiss`).
     Cancelled,
-    /// It could not be run or tracked.
+    /// It could not be run or tracked, or it ran longer than `max_runtime`.
     Broken,
 }
 
@@ -250,7 +256,7 @@ impl Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Job {
-    /// No start is at the engine.
+    /// No start is at the engine: none was sent, or the last one is known to have started nothing.
     Pending {
         /// What to start.
         spec: Spec,
@@ -261,7 +267,7 @@ pub enum Job {
         /// No attempt before this time.
         not_before: Timestamp,
     },
-    /// An attempt was committed, and its reply is not known here.
+    /// An attempt was committed and may have been sent. It is not known whether the engine has the job.
     Starting {
         /// What to start.
         spec: Spec,
@@ -270,7 +276,7 @@ pub enum Job {
         /// Set once the job was searched for without a definite result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sought: Option<RecoverySearch>,
-        /// No further search before this time.
+        /// No further attempt or search before this time.
         not_before: Timestamp,
     },
     /// The engine has the job, and it may still run.
@@ -291,8 +297,8 @@ pub enum Job {
     },
 }
 
-/// A search for a job that may have started. Elapsed time alone does not count, because all
-/// processes may be down.
+/// A search for a job that may have started: by attempts with `may_exist`, or by
+/// [`super::machine::Action::Find`]. Elapsed time alone does not count, because all processes may be down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoverySearch {
     /// When the search began, plus the gaps that do not count as search time.
@@ -313,7 +319,7 @@ pub struct Overdue {
     pub not_before: Timestamp,
 }
 
-/// What to start. The row drops this part as soon as the engine has the job.
+/// What to start. The row drops this part as soon as the engine has the job, or the job is closed.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
     /// What to run in the engine, from the config at the time of the call.
@@ -350,7 +356,7 @@ pub struct CancelRequest {
     pub on_behalf_of: Option<OnBehalfOf>,
 }
 
-/// An outage: the engine is unavailable.
+/// An outage: calls to the engine for this task fail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EngineOutage {
     /// When the outage began.
@@ -359,12 +365,13 @@ pub struct EngineOutage {
     pub reason: String,
 }
 
-/// A plain call whose result no client has received.
+/// A plain call that has not received its result. After `waiting_until` the task is abandoned: an equal call
+/// may take it over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Undelivered {
-    /// Digest of owner, tool and arguments: an equal call may attach to this task.
+    /// Digest of owner, tool and arguments. Calls with the same digest are equal.
     pub digest: String,
-    /// Until when the call that created the task counts as waiting.
+    /// Until when the call that created the task, or took it over, counts as waiting.
     pub waiting_until: Timestamp,
 }
 
@@ -405,7 +412,8 @@ impl Task {
         spec.into_iter().flat_map(|spec| spec.unresolved.values())
     }
 
-    /// Returns true while the job occupies its slots: from the first attempt until it is known to have ended.
+    /// Returns true while the job occupies its slots: a start may have been sent, and the job is neither
+    /// known to have ended nor given up.
     pub fn holds_slots(&self) -> bool {
         !self.slots.is_empty() && matches!(self.job, Job::Starting { .. } | Job::Open { .. })
     }

@@ -1,5 +1,7 @@
-//! The task writer: the only way to change a row. It reads the row, calls [`machine::next`], writes with
-//! compare-and-set and notifies the watchers. Both the reconciler and the service operations use it.
+//! The task writer: the only way to change an existing row. For an event it computes the new row
+//! ([`machine::next`]), writes it with compare-and-set on the version, and notifies the watchers in this
+//! process. Both the reconciler and the service operations use it. Only inserts and deletions go to the store
+//! directly. It must not decide what an event means, and must not call an engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,11 +32,11 @@ pub struct TaskWriter {
     /// The clock of the state machine. It is the store's clock ([`super::time::StoreTime`]), so that due
     /// times agree between processes.
     pub clock: Arc<dyn Clock>,
-    /// The limits of slots.
+    /// The catalog: limits of slots, output schemas, sealed arguments.
     pub tools: Arc<dyn ToolCatalog>,
     /// The receivers of notices.
     pub receivers: Arc<dyn Receivers>,
-    /// Wakes the reconciler: a row is due, a slot is free, a job is open.
+    /// Wakes the reconciler: a row is due, a slot is free, a job is open. Also wakes the sender of notices.
     pub nudge: Arc<ReconcilerSignals>,
     /// Builds the history entries.
     pub scribe: HistoryRecorder,
@@ -44,7 +46,8 @@ pub struct TaskWriter {
     pub audit: Arc<dyn Audit>,
 }
 
-/// The wake-ups of the reconciler. All are hints: a lost one delays the reconciler by one tick.
+/// The wake-ups of the reconciler and of the sender of notices. All are hints: after a lost one, the next
+/// regular read of the store finds the work.
 #[derive(Debug)]
 pub struct ReconcilerSignals {
     /// A row became due, or will be due earlier than known.
@@ -55,7 +58,7 @@ pub struct ReconcilerSignals {
     pub open: Notify,
     /// Jobs that this process opened.
     pub opened: DrainQueue<OpenedJob>,
-    /// Jobs that should be polled now.
+    /// Requests to poll a job now, or to drop it.
     pub looks: DrainQueue<PollRequest>,
     /// New notices are pending.
     pub owing: watch::Sender<()>,
@@ -74,12 +77,13 @@ pub struct OpenedJob {
     pub blank: bool,
 }
 
-/// A job that should be polled now.
+/// A request to the poll schedules of this process: to poll a job now, or to drop it.
 #[derive(Clone, Debug)]
 pub enum PollRequest {
-    /// By its row: its cancellation was requested, or it received an answer.
+    /// By its row: an action of this process on the job was completed (a cancellation, an answer, a poll), or
+    /// a client began to follow its log.
     Task(TaskId),
-    /// By its row: the job is no longer polled.
+    /// By its row: the job is closed and must not be polled any more.
     Over(TaskId),
     /// By its backend and handle: the engine sent a hint.
     Job(String, JobHandle),
@@ -148,7 +152,7 @@ impl ReconcilerSignals {
         self.sleeps_until.store(until.as_millis(), Ordering::Relaxed);
     }
 
-    /// Wakes everything: another process wrote unknown rows.
+    /// Wakes all loops: another process wrote unknown rows.
     pub fn all(&self) {
         self.due.notify_one();
         self.slot.notify_one();
@@ -156,8 +160,8 @@ impl ReconcilerSignals {
     }
 }
 
-/// How long a write that nothing waits for is delayed, so that it shares a commit with a write that a caller
-/// waits for.
+/// How long a write may be delayed, to share a commit with another write. It applies to writes that end a
+/// lease and change nothing that a client sees.
 const COMPANY: Duration = Duration::from_millis(10);
 
 /// Returns true if a client can see the difference, or a stream that carries a question to one.
@@ -219,13 +223,14 @@ impl TaskWriter {
         Ok(self.decide(task, happened, lease).await?.unwrap_or(Commit::Conflict))
     }
 
-    /// Computes the effect of an event and writes it. Returns `None` if the decision was stale.
+    /// Computes the effect of an event and writes it, if it changes the row or the lease. Returns `None` if
+    /// the decision was stale.
     async fn decide(&self, task: &Task, happened: EventWithCall, lease: Lease<'_>) -> Result<Option<Commit>> {
         let EventWithCall { event, call } = happened;
         let now = self.clock.now();
         let said = history::said(task, &event);
-        // Only a start that is about to be sent needs a free slot. A fact takes its slots even if that
-        // exceeds the limit.
+        // Only a start that is about to be sent needs a free slot. A report from the engine that the job
+        // exists takes its slots even if that exceeds the limit.
         let needs_slots = matches!(event, Event::Intended);
         let step = machine::next(task, event, now);
         if step.task == *task && matches!(lease, Lease::Keep) {
@@ -300,7 +305,8 @@ impl TaskWriter {
         self.clock.now()
     }
 
-    /// Sends the hints, metrics and audit events that follow from a write.
+    /// Records the metrics and audit events that follow from a write, and wakes the watchers and the loops of
+    /// this process.
     fn publish_change(&self, before: &Task, after: &Task) {
         self.meter.changed(before, after, self.clock.now());
         if before.changed_at != after.changed_at

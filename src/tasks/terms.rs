@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Deadlines and rules from the tool's config at the creation of the task. A changed config affects
-/// no running task.
+/// Deadlines and rules from the tool's config at the creation of the task. A changed config affects no
+/// existing task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskPolicy {
     /// How long the client asked to keep the task, after clamping; counted from its creation.
@@ -24,9 +24,9 @@ pub struct TaskPolicy {
     pub outcome_grace: Duration,
     /// What happens to the job when `max_runtime` is over.
     pub on_expiry: OnExpiry,
-    /// How long a start is retried while the engine is unreachable.
+    /// How long a start is retried while the engine is unreachable or limits the rate of calls.
     pub start_within: Duration,
-    /// How long the server searches for a job whose start was not confirmed.
+    /// How long the server searches for a job whose start was not confirmed, if the searches find nothing.
     pub settle_window: Duration,
     /// What happens when a person declines a question of the job.
     #[serde(default, skip_serializing_if = "OnRefusal::is_tell")]
@@ -34,7 +34,8 @@ pub struct TaskPolicy {
     /// What happens when a person closes a question of the job without a choice.
     #[serde(default, skip_serializing_if = "OnRefusal::is_tell")]
     pub on_dismiss: OnRefusal,
-    /// How long a question may stay open; without it, for as long as the task runs.
+    /// How long a question may stay open, also the one before the start; without it, as long as the other
+    /// deadlines allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer_within: Option<Duration>,
     /// True if a person other than the owner must answer the questions of the task, even if the
@@ -61,7 +62,7 @@ impl TaskPolicy {
 pub enum OnExpiry {
     /// It is cancelled.
     Cancel,
-    /// It continues, and is no longer watched.
+    /// It continues, and is no longer polled.
     Abandon,
 }
 

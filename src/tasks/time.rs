@@ -1,9 +1,9 @@
 //! The store's time, cached between reads. One process writes the timestamps of a row, and other processes
 //! and the store compare them. All must use one clock, and the clocks of machines differ. This module must
-//! not read the machine's clock.
+//! not read the machine's wall clock; only its monotonic clocks.
 //!
-//! The store's clock may be set. It is compared with `CLOCK_BOOTTIME`, and after a leap nothing is deleted
-//! for a while, because a wrong clock is often corrected soon.
+//! The store's clock may be set. It is compared with the uptime (`CLOCK_BOOTTIME`), and after a leap nothing
+//! is deleted for a while (`HOLD`), because a wrong clock is often corrected soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +82,8 @@ impl StoreTime {
         Ok(Arc::new(Self { store, uptime, known: Mutex::new(known) }))
     }
 
-    /// Compares the clock with the last note of any server over this store.
+    /// Compares the clock with the last note of any server over this store. Continues the hold of that note,
+    /// and begins one if the clock has leapt since.
     ///
     /// # Errors
     /// If the store is unavailable.
@@ -97,7 +98,7 @@ impl StoreTime {
     /// Reads the store's time every `tick` until `stop`. While the store is unavailable, the clock continues
     /// from its last reading.
     ///
-    /// A leap back would extend leases by its length. They are shortened to at most `lease`.
+    /// A leap back would extend leases by its length. They are shortened to at most `lease` then.
     pub(super) async fn follow(&self, tick: Duration, lease: Duration, stop: &CancellationToken) {
         loop {
             if let Err(error) = self.keep(lease).await {

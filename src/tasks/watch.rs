@@ -1,5 +1,6 @@
-//! Change notifications for tasks within one process. A notification is a hint: it may be lost or spurious.
-//! A waiter reads the row before it waits and again after each hint.
+//! Change notifications for tasks within one process. A notification is a hint: it may be lost or spurious. A
+//! waiter subscribes first, then reads the row, and reads it again after each hint. This module must not read
+//! or write rows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +31,8 @@ struct Topics {
 pub struct ChangeSet {
     /// These tasks changed.
     pub tasks: HashSet<TaskId>,
-    /// True if other data may have changed too: another process wrote, or the session changed a setting.
+    /// True if other data may have changed too: another process wrote unknown data, or the settings of the
+    /// session changed.
     pub others: bool,
     /// True if hints may have been missed, so that any task may have changed.
     pub missed: bool,
@@ -104,7 +106,8 @@ impl ChangeNotifier {
         sessions
     }
 
-    /// Forwards a hint that another process wrote to the subscribers.
+    /// Notifies the subscribers that a hint of the store concerns. The hint is about a write of another
+    /// process.
     pub fn forward_hint(&self, hint: &Hint) {
         match hint {
             Hint::Anything => self.all_changed(),
@@ -190,7 +193,7 @@ impl Drop for Listener {
 }
 
 impl ChangeSubscription {
-    /// Subscribes to one more task.
+    /// Subscribes to one more task. Has no effect on a subscription to a session.
     pub fn add_task(&mut self, task: &TaskId) {
         if let SubscriptionScope::Tasks(tasks) = &mut self.about
             && tasks.insert(task.clone())
@@ -240,7 +243,7 @@ mod tests {
     use super::*;
     use crate::tasks::machine::tests::row_of;
 
-    /// A session that was behind gets one notice that it missed changes.
+    /// A session that was behind learns once that it may have missed changes.
     #[tokio::test]
     async fn session_watch_sees_own_tasks_only() {
         let watch = ChangeNotifier::default();

@@ -1,6 +1,6 @@
 //! [`Exporter`]: sends closed spans to a collector, as OTLP over HTTP in JSON (`POST /v1/traces`). It never
-//! blocks other work: spans that cannot be sent are dropped, and the first failure is logged. It must not
-//! retry. At shutdown it sends the rest.
+//! blocks other work: spans that cannot be sent are dropped, and the first failure after a success is logged.
+//! It must not retry. At shutdown it sends the rest.
 
 use std::convert::Infallible;
 use std::sync::Arc;

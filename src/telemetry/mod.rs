@@ -27,8 +27,8 @@ pub(crate) use self::export::Exporter;
 /// Maximum number of closed spans in the export queue.
 const WAITING: usize = 8_192;
 
-/// Installs the log writer, and the span recorder if spans are exported. Returns the exporter. `filter`
-/// overrides the config's filter.
+/// Installs the log writer, and the span recorder if spans are exported. Returns the exporter, which the
+/// caller must run. `filter` overrides the config's filter.
 ///
 /// # Errors
 /// If the filter is invalid, or the export settings are invalid.

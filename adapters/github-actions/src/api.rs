@@ -1,5 +1,5 @@
-//! Calls of GitHub: one request each, within the rate limits, and conditional if the response is cached. It
-//! must not decide what a response means for a job.
+//! Calls of GitHub: one request each, apart from redirects to a moved repository, within the rate limits, and
+//! conditional if the response is cached. It must not decide what a response means for a job.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::response_cache::ResponseCache;
 
 /// Maximum size of a response. A page of a hundred runs has about a megabyte.
 const LONGEST: usize = 16 * 1024 * 1024;
-/// Maximum number of redirects followed per call.
+/// Maximum number of requests per call: the first one, and one for each redirect that is followed.
 const REDIRECTS: usize = 3;
 
 /// Result of a call.
@@ -72,7 +72,7 @@ impl Api {
         parsed(what, Repeat::Safe, &body)
     }
 
-    /// Reads a path without the cache. Also returns the headers of the response.
+    /// Reads a path with a credential and without the cache. Also returns the headers of the response.
     pub(crate) async fn get_anew<T: DeserializeOwned>(
         &self,
         by: &AuthenticatedClient,

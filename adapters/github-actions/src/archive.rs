@@ -21,7 +21,8 @@ impl Archive {
         zip.map(|zip| Self { zip }).map_err(|e| Error::rejected(format!("the artifact is no zip: {e}")))
     }
 
-    /// Returns the names and sizes of its files. Omits names that a resource address cannot contain.
+    /// Returns the names and sizes of its first `MOST_NAMED` files. Omits names that a resource address
+    /// cannot contain.
     pub(crate) fn files(&mut self) -> Vec<(String, u64)> {
         let mut files = Vec::new();
         for at in 0..self.zip.len() {
@@ -36,7 +37,8 @@ impl Archive {
         files
     }
 
-    /// Reads a whole file. `None` if there is no file of that name.
+    /// Reads a whole file. `None` if there is no file of that name. A file of more than `max_bytes` is an
+    /// error.
     pub(crate) fn read(&mut self, name: &str, max_bytes: u64) -> Result<Option<Vec<u8>>> {
         let entry = match self.zip.by_name(name) {
             Ok(entry) if entry.is_file() => entry,

@@ -18,13 +18,14 @@ use crate::wire::{self, moment};
 const OUTPUT: [&str; 2] = ["taskbridge-output", "taskbridge-output.json"];
 /// Maximum size of an artifact from which a single file is read, because it must be fetched whole.
 const LARGEST: u64 = 64 * 1024 * 1024;
-/// Maximum size of an artifact that is opened at the end of a run, to list its files.
+/// Maximum size of an artifact that is opened at the end of a run, to list its files or to read the data that
+/// it returns.
 const LARGEST_NAMED: u64 = 1024 * 1024;
-/// Maximum number of artifacts that are opened for this.
+/// Maximum number of artifacts that are opened to list their files.
 const MOST_NAMED: usize = 5;
-/// Maximum number of artifacts with names of files that are checked for being archives.
+/// Maximum number of artifacts with a dot in their names that are checked for being plain files.
 const MOST_ASKED: usize = 10;
-/// Maximum number of pages of artifacts.
+/// Maximum number of pages of artifacts, a hundred each. Later artifacts are ignored.
 const MOST_PAGES: usize = 5;
 
 /// Artifacts and data of a run.
@@ -42,8 +43,8 @@ enum ArtifactContent {
 }
 
 impl Actions {
-    /// Returns the artifacts of a run. Of several with one name, returns the newest that no later attempt
-    /// made.
+    /// Returns the artifacts of a run. If a name occurs twice and there is a later attempt, all artifacts
+    /// that were made since its start are left out. Of several with one name, only the newest remains.
     async fn kept(&self, place: &RunHandle) -> Result<Vec<wire::Artifact>> {
         let mut all: Vec<wire::Artifact> = Vec::new();
         for page in 1..=MOST_PAGES {
@@ -81,7 +82,7 @@ impl Actions {
         }
     }
 
-    /// Returns the artifacts and data that an ended run left since `since`.
+    /// Returns the artifacts and data that an ended run left since `since`, or at any time if that is `None`.
     pub(crate) async fn read_output(
         &self,
         place: &RunHandle,

@@ -27,7 +27,7 @@ use crate::progress::ProgressTracker;
 /// How long a dispatched run may be unknown to reads of GitHub.
 const START_LAG: Duration = Duration::from_secs(60);
 
-/// Maximum number of runs that are recorded as polled here.
+/// Maximum number of runs that are recorded as polled here. Beyond it, the record starts anew.
 const MOST_LOOKED_AT: usize = 100_000;
 
 /// GitHub Actions as a backend.
@@ -53,15 +53,16 @@ pub(crate) struct Actions {
     /// How long the server waits for a poll.
     pub(crate) call_limit: Duration,
     force_cancel_after: Duration,
-    /// True once this GitHub refused to return the run id of a dispatch.
+    /// True once this GitHub refused to return the run id of a dispatch. Then no dispatch requests it again.
     pub(crate) keeps_run_details: AtomicBool,
     /// Text about the usual duration of the runs of a group.
     pub(crate) usual: Mutex<HashMap<GroupKey, String>>,
-    /// When the data that starts of a workflow need was read for its group.
+    /// When the files and the default branch that starts of a workflow need were last read ahead, by its
+    /// group.
     pub(crate) read: Mutex<HashMap<GroupKey, Instant>>,
     /// Jobs of each run that this process polls.
     looked_at: Mutex<HashMap<u64, Vec<JobHandle>>>,
-    /// Runs whose cancellation this process requested, with the time and the person.
+    /// Runs whose cancellation this process requested, with the time of the last request and the person.
     cancelled: Mutex<HashMap<u64, (Instant, Option<OnBehalfOf>)>>,
     /// Ends of attempts that are not reported yet, because parts of them could not be read.
     pub(crate) unread: Mutex<HashMap<(u64, u64), PendingEnd>>,
@@ -148,8 +149,9 @@ impl Actions {
         known.map_or((repository.to_owned(), None), |known| (known.name, Some(known.id)))
     }
 
-    /// Forces the cancellation of a run that continues long after this process requested it. The next poll
-    /// shows whether GitHub accepted it.
+    /// Forces the cancellation of a run that continues `force_cancel_after` after this process last requested
+    /// it. A failure is ignored: the next polls show whether the run ends, and the request is repeated after
+    /// the same time.
     pub(crate) async fn force_cancel_when_due(&self, place: &RunHandle) {
         let due = {
             let mut cancelled = self.cancelled.lock();
@@ -172,7 +174,7 @@ impl Actions {
     /// Records that a run is polled.
     pub(crate) fn note_looked_at(&self, place: &RunHandle) {
         let (mut looked_at, job) = (self.looked_at.lock(), place.handle());
-        // Other processes may poll these runs by now, without this process knowing.
+        // Nothing removes runs that other processes poll by now. So the record is cleared when it is full.
         if looked_at.len() >= MOST_LOOKED_AT {
             looked_at.clear();
         }

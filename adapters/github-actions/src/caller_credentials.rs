@@ -1,6 +1,7 @@
-//! Credentials of GitHub requests. With `per_caller`, a request that changes something uses the token of the
-//! person on whose behalf it is made. Reads use the backend's own credential, so that one list reports on the
-//! runs of many people. It must never use other credentials in place of a person's.
+//! Credentials of GitHub requests. With `per_caller`, a request that changes something, and the check whether
+//! a person may review, use the token of the person on whose behalf it is made. Reads use the backend's own
+//! credential, so that one list reports on the runs of many people. It must never use other credentials in
+//! place of a person's.
 
 use std::collections::HashMap;
 

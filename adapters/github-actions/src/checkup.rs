@@ -15,8 +15,8 @@ use crate::failure::text;
 use crate::wire::{Guarded, Listed, Repository, Webhook};
 use crate::workflow::{self, MARKER, Workflow};
 
-/// Tolerated difference of this machine's clock: requests of an App are signed with the time, and GitHub
-/// tolerates about a minute.
+/// Tolerated difference of this machine's clock for an App: its requests are signed with the time, and GitHub
+/// tolerates about a minute. For a token, five times as much is tolerated.
 const BORNE: Duration = Duration::from_secs(60);
 
 /// Maximum number of people's tokens that are tried.
@@ -101,7 +101,7 @@ impl Actions {
         let mut found = vec![self.credential.judge(headers, answer.private)];
         if let Some(theirs) = now(headers) {
             let ours = Timestamp::from_millis(jiff::Timestamp::now().as_millisecond());
-            // Only requests of an App are signed with the time.
+            // Requests with a token are not signed, so a difference does no harm there.
             let borne = if self.credential == Credential::App { BORNE } else { 5 * BORNE };
             found.push(Finding::clock("GitHub", theirs, ours, borne));
         }
@@ -120,7 +120,7 @@ impl Actions {
         found
     }
 
-    /// Checks the token of each person against a repository.
+    /// Checks the tokens of up to `MOST_PERSONS` people against a repository.
     async fn of_persons(&self, repository: &str) -> Vec<Finding> {
         let Some(persons) = &self.persons else { return Vec::new() };
         let mut all: Vec<_> = persons.all().collect();
@@ -288,7 +288,8 @@ impl Actions {
     }
 }
 
-/// Returns a fault if the inputs of a target do not match those of the workflow.
+/// Returns a fault if the `inputs` of a target do not match those of the workflow. A target without `inputs`
+/// is not checked, because it passes on the tool's arguments.
 fn of_inputs(what: &str, target: &Target, found: &Workflow) -> Option<Finding> {
     let given = target.inputs.as_ref()?;
     let unknown = given.keys().find(|name| !found.inputs.iter().any(|input| input.name == **name));

@@ -53,7 +53,7 @@ pub(crate) fn web(api: &Url) -> String {
 }
 
 /// Creates the builder of a client for the API and for the targets of its links. It uses `proxy`, or the
-/// proxy of the environment. An API on this machine is reached without a proxy.
+/// proxy of the environment. Without `proxy`, an API on this machine is reached directly.
 pub(crate) fn http(config: &Config) -> Result<ClientBuilder> {
     let builder = reqwest::Client::builder().user_agent("taskbridge").connect_timeout(CONNECT_WITHIN);
     match &config.proxy {

@@ -58,7 +58,7 @@ impl Credential {
         }
     }
 
-    /// Returns true if it acts for no user and therefore cannot review.
+    /// Returns true if it certainly acts for no user and therefore cannot review.
     pub(crate) fn is_no_user(self) -> bool {
         matches!(self, Self::App | Self::Installation)
     }
@@ -90,7 +90,7 @@ impl Credential {
     }
 }
 
-/// Returns a warning if the token expires soon.
+/// Returns a warning if the token expires within `SOON`.
 fn ending(headers: &HeaderMap) -> Option<Finding> {
     let ends = text(headers, "github-authentication-token-expiration")?;
     let moment = jiff::civil::DateTime::strptime("%Y-%m-%d %H:%M:%S", ends.get(..19)?).ok()?;

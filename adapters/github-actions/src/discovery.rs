@@ -1,5 +1,6 @@
 //! Discovery of the workflows of a repository that can be dispatched. Each becomes a tool with the inputs
-//! that its file declares. Requests for files are conditional, so an unchanged repository costs nothing.
+//! that its file declares. Requests for files are conditional, so an unchanged repository costs nothing of
+//! the rate limit.
 
 use std::time::Duration;
 
@@ -60,8 +61,8 @@ impl Actions {
     }
 }
 
-/// Returns a workflow as a tool. `None` if it cannot be called, such as one that requires an input of an
-/// unknown type.
+/// Returns a workflow as a tool. `None` if it cannot be called: it requires an input of an unknown type, or
+/// has more than `MOST_INPUTS`.
 fn tool(file: &str, workflow: &Workflow) -> Option<DiscoveredTool> {
     let needs = |input: &&Input| input.required && input.default.is_none();
     let unknown = |input: &Input| matches!(input.kind, Kind::Other(_));

@@ -1,5 +1,6 @@
 //! Result of an ended run, as text and as data: its conclusion, its jobs, the cause of a failure, and its
-//! artifacts. Parts that cannot be read are named, and the end is still reported.
+//! artifacts. Parts that still cannot be read after `RETRY_FOR` are named, and the end is reported without
+//! them.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ const EXIT_CODE: &str = "Process completed with exit code";
 const CONCURRENCY: &str = "Canceling since a higher priority waiting request";
 /// Part of GitHub's annotation for a job that was cancelled because of its `timeout-minutes`.
 const TIME_LIMIT: &str = "exceeded the maximum execution time";
-/// How long the first poll of an end is remembered.
+/// How long an end that is not reported yet is remembered after its first poll.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// Cause of a failed job.
@@ -46,8 +47,8 @@ pub(crate) struct PendingEnd {
 }
 
 impl PendingEnd {
-    /// The interval between retries doubles: a link costs a request of the hourly limit, and polls are
-    /// frequent.
+    /// Returns true if the parts may be read again. The interval between retries doubles: a link costs a
+    /// request of the hourly limit, and polls are frequent.
     fn is_due(&self, now: Instant) -> bool {
         let age = now - self.first;
         age >= RETRY_FOR || age >= (self.last - self.first) * 2
@@ -67,7 +68,7 @@ struct Read {
 
 impl Actions {
     /// Returns the observation of an ended run. While parts cannot be read but may become available, the run
-    /// counts as running for a while.
+    /// counts as running, for at most `RETRY_FOR` after its end was first seen.
     pub(crate) async fn ended(
         &self,
         place: &RunHandle,
@@ -150,7 +151,8 @@ impl Actions {
         })
     }
 
-    /// Returns the cause of a cancellation, unless this server requested it.
+    /// Returns the cause of a cancellation, if GitHub reports it: the run's concurrency group or its time
+    /// limit. `None` if this process requested the cancellation.
     async fn cause(
         &self,
         place: &RunHandle,
@@ -181,8 +183,8 @@ fn being_read(end: &RunConclusion, why: &str) -> Observation {
     Observation::new(JobState::Running).with_message(one_line(&message))
 }
 
-/// Returns the start of this attempt if all of its jobs ran in it. Otherwise only some jobs were rerun, and
-/// the artifacts of earlier attempts count as well.
+/// Returns the start of a later attempt if all of its jobs ran in it: only artifacts from then on are its
+/// own. `None` for the first attempt, and if only some jobs were rerun: then all artifacts of the run count.
 fn began_anew(place: &RunHandle, run: &Run, jobs: &[Job]) -> Option<Timestamp> {
     let began = moment(run.run_started_at.as_deref()).filter(|_| place.attempt > 1 && !jobs.is_empty())?;
     let is_anew = |job: &Job| moment(job.started_at.as_deref()).is_none_or(|at| at >= began);

@@ -22,7 +22,7 @@ struct NamedRun {
 }
 
 impl Actions {
-    /// Attaches to a run that was started elsewhere.
+    /// Attaches to the newest attempt of a run that was started elsewhere.
     pub(crate) async fn attach(
         &self,
         job: &JobSpec,
@@ -71,8 +71,9 @@ impl Actions {
         Ok(self.started(&place, None).await)
     }
 
-    /// Finds the attempt that an earlier call may have started. If the caller named a run without its
-    /// attempt, the new attempt cannot be identified, and the error is a final `Uncertain`.
+    /// Finds the attempt that an earlier call may have started: the one after the attempt that the caller
+    /// named. If the caller named a run without its attempt, the new attempt cannot be identified, and the
+    /// error is a final `Uncertain`.
     pub(crate) async fn find_again(
         &self,
         job: &JobSpec,
@@ -142,7 +143,8 @@ impl Actions {
     }
 }
 
-/// GitHub rejects a run that cannot be rerun with the same status as missing permissions.
+/// Translates the failure of a rerun. GitHub rejects a run that cannot be rerun with the same status as
+/// missing permissions, so its text decides.
 fn refused(failure: Failure) -> Error {
     let words = failure.error.to_string();
     let about_the_run = ["already running", "cannot be rerun", "cannot be retried"];

@@ -30,7 +30,7 @@ impl From<Failure> for Error {
 pub(crate) enum Repeat {
     /// The call only reads, or repeating it has no further effect.
     Safe,
-    /// Repeating the call starts a second run.
+    /// Repeating the call may start a second run.
     Unsafe,
 }
 
@@ -66,8 +66,8 @@ pub(crate) fn meaning(status: u16, headers: &HeaderMap, words: &str) -> Meaning 
     }
 }
 
-/// Returns how long GitHub asks to wait, by its own clock: `retry-after`, else until the limit is reset, else
-/// a minute.
+/// Returns how long GitHub asks to wait: `retry-after`; else, if no request is left, the time until the limit
+/// is reset, by GitHub's own clock; else `PATIENCE`.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Duration {
     let seconds = |name| text(headers, name)?.trim().parse::<u64>().ok();
     if let Some(seconds) = seconds("retry-after") {

@@ -1,7 +1,7 @@
 //! Handle of a run: `owner/name/release.yml@REPOSITORY/RUN/ATTEMPT`, followed by `/attached` if the run was
 //! started elsewhere. REPOSITORY is the repository's id, which survives a rename; handles of earlier versions
 //! have none. Workflow files and names of repositories contain no slash, and workflow files end in `.yml` or
-//! `.yaml`.
+//! `.yaml`. Pure.
 
 use taskbridge_sdk::{GroupKey, JobHandle};
 

@@ -1,6 +1,6 @@
 //! Inputs of a workflow: the tool's arguments or the rendered target, checked against the workflow's file. An
 //! input that GitHub would ignore or reject later is rejected here by name, before the dispatch. Error
-//! messages quote no values, because an argument can be a secret.
+//! messages quote no values, because an argument can be a secret. Pure.
 
 use std::collections::BTreeMap;
 

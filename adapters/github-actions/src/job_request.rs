@@ -1,6 +1,7 @@
 //! Content of a dispatch, built from the job and the workflow's file. Recent data of GitHub is reused, so
-//! that a start usually consists of the dispatch alone. A process that is killed between the core's intent
-//! and the dispatch leaves an uncertain task, so this time must be short. It must not dispatch anything.
+//! that a start usually consists of the dispatch alone. The server records in the task's row that it begins
+//! to start, before it calls the adapter. A process that is killed between this record and the dispatch
+//! leaves an uncertain task, so this time must be short. It must not dispatch anything.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::workflow::{self, Workflow};
 const KEPT_FOR: Duration = Duration::from_secs(300);
 /// Age at which they are refreshed if runs of the workflow are polled.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(150);
-/// Maximum number of branches and tags of one workflow whose files are kept in the cache.
+/// Maximum number of branches and tags of one workflow whose files are refreshed.
 const MOST_REFS: usize = 4;
 
 /// Dispatch to send.
@@ -61,7 +62,7 @@ impl DispatchRequest {
 }
 
 impl Actions {
-    /// Builds the dispatch for a job. If this fails, nothing was sent.
+    /// Builds the dispatch for a job, within half of `call_timeout`. If this fails, nothing was sent.
     pub(crate) async fn order(
         &self,
         job: &JobSpec,
@@ -115,7 +116,8 @@ impl Actions {
         })
     }
 
-    /// Returns whether the runs of a job show its key, or `None` if that is unknown.
+    /// Returns whether the runs of a job show its key, by a cached response of any age if there is one.
+    /// `None` if that is unknown.
     pub(crate) async fn carries_mark(
         &self,
         job: &JobSpec,
@@ -168,7 +170,7 @@ impl Actions {
     }
 
     /// Refreshes the data that starts of a workflow need before it expires: its file at the default branch
-    /// and at the branches of recent runs.
+    /// and at the branches of recent runs, up to `MOST_REFS`. Does nothing if the hourly limit is scarce.
     pub(crate) async fn keep_ready(&self, group: &GroupKey, ran_at: BTreeSet<String>) {
         let Some((repository, file)) = group.as_str().rsplit_once('/') else { return };
         if !self.api.own.limits.are_ample() || !self.is_to_be_read(group) {

@@ -1,6 +1,7 @@
-//! `kind = "github-actions"`: each job is a run of a workflow of GitHub Actions, started by
-//! `workflow_dispatch`. The runs belong to GitHub and therefore outlive the server. README.md lists the
-//! guarantees. It must depend on nothing of the server but the sdk.
+//! `kind = "github-actions"`: each job is one attempt of a run of a workflow of GitHub Actions.
+//! `workflow_dispatch` starts the run, or an existing run is followed or rerun. The runs belong to GitHub and
+//! therefore outlive the server. README.md lists the guarantees. It must depend on nothing of the server but
+//! the sdk.
 
 use std::sync::Arc;
 

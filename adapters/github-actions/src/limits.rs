@@ -1,5 +1,6 @@
 //! Rate limits of a credential: once GitHub reports that a limit is reached, no request is sent until it is
-//! reset. Each credential has its own. All of it may be lost.
+//! reset. Each credential has its own. All of it may be lost. It must not wait: a caller gets the remaining
+//! time as an error.
 
 use std::time::Duration;
 

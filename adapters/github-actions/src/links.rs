@@ -19,6 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum number of redirects by the host of a link.
 const REDIRECTS: usize = 3;
 
+/// Client for the targets of links.
 pub(crate) struct Links {
     client: reqwest::Client,
     api: Url,
@@ -41,14 +42,14 @@ impl Links {
         Ok(Self { client, api })
     }
 
-    /// Opens the target of the link at a path of the API. The status in an error is GitHub's. An expired link
-    /// is requested a second time.
+    /// Opens the target of the link at a path of the API. The status in an error is GitHub's. A link that its
+    /// host rejects (4xx), such as an expired one, is requested a second time.
     pub(crate) async fn open(&self, api: &Api, what: &str, path: &str) -> Result<Body, Failure> {
         self.open_from(api, what, path, None).await
     }
 
-    /// Opens the target, but only about its last `most` bytes if it is longer and the host reports its
-    /// length.
+    /// Opens the target, but only its last `most` bytes if it is longer, the host reports its length and
+    /// supports ranges.
     pub(crate) async fn open_end(
         &self,
         api: &Api,

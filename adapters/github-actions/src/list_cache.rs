@@ -30,7 +30,7 @@ struct Group {
 
 /// Run that is polled.
 struct Wanted {
-    /// Time of the first poll, or of its last change.
+    /// Time of the first poll, or of the last change or hint that was noticed.
     since: Instant,
     /// Time of the last poll.
     last: Instant,
@@ -40,7 +40,7 @@ struct Wanted {
 #[derive(Debug, PartialEq)]
 pub(crate) struct CachedRuns {
     pub(crate) runs: HashMap<u64, Run>,
-    /// All runs that a list would cover, if one is due.
+    /// Recently polled runs of the group, if a new list is due.
     pub(crate) to_list: Option<Vec<u64>>,
 }
 
@@ -54,14 +54,14 @@ impl RunListCache {
         }
     }
 
-    /// Returns how long data about a run is used.
+    /// Returns for how long data about a run is used. Zero for a run that was not polled recently.
     pub(crate) fn belief(&self, group: &GroupKey, run: u64, now: Instant) -> Duration {
         let groups = self.groups.lock();
         let wanted = groups.get(group).and_then(|it| it.wanted.get(&run));
         wanted.map_or(Duration::ZERO, |wanted| wanted.belief(now))
     }
 
-    /// Returns the cached state of these runs of a workflow.
+    /// Records these runs of a workflow as polled, and returns their cached state.
     pub(crate) fn known(&self, group: &GroupKey, runs: &[u64], now: Instant) -> CachedRuns {
         let mut groups = self.groups.lock();
         groups.retain(|key, it| key == group || it.wanted.values().any(|wanted| now - wanted.last < WANTED));
@@ -81,7 +81,7 @@ impl RunListCache {
         CachedRuns { runs: known, to_list }
     }
 
-    /// Stores the result of a list that was requested at `asked`.
+    /// Stores the result of a list that was requested at `asked`, and notes which runs it shows as changed.
     pub(crate) fn keep(&self, group: &GroupKey, asked: Instant, runs: HashMap<u64, Run>) {
         let mut groups = self.groups.lock();
         let it = groups.entry(group.clone()).or_default();
@@ -98,8 +98,8 @@ impl RunListCache {
 }
 
 impl Wanted {
-    /// Returns a tenth of the time for which the run was watched, so a change is seen with at most that
-    /// delay.
+    /// Returns a tenth of the time for which the run was polled without a change, but at most `LONGEST`. So a
+    /// change is seen with at most that delay.
     fn belief(&self, now: Instant) -> Duration {
         LONGEST.min((now - self.since) / 10)
     }

@@ -9,11 +9,12 @@ use crate::backend::Actions;
 use crate::handle::RunHandle;
 use crate::wire::Job;
 
-/// Maximum bytes of a failed step's last lines in a result.
+/// Maximum bytes of a failed job's last lines in a result.
 const FAILURE_BYTES: usize = 1200;
-/// How many more bytes of a log are requested than wanted, because a line may begin before them.
+/// How many more bytes of a log are requested than wanted, because a line may begin before them. Also how
+/// much of a longer line is kept at least.
 const LONGEST_LINE: usize = 64 * 1024;
-/// Maximum number of a failed step's last lines in a result.
+/// Maximum number of a failed job's last lines in a result.
 const FAILURE_LINES: usize = 20;
 
 #[async_trait]
@@ -49,7 +50,8 @@ impl Logs for Actions {
 }
 
 impl Actions {
-    /// Reads the end of a job's log. Returns false if GitHub has no log, or none yet.
+    /// Reads the end of a job's log, or all of it for a search. Returns false if GitHub has no log, or none
+    /// yet; true with no lines if the log was deleted.
     async fn read(&self, place: &RunHandle, job: &Job, tail: &mut Tail) -> Result<bool> {
         let path = format!("/repos/{}/actions/jobs/{}/logs", place.repository, job.id);
         // A search must read the whole log. Otherwise, a line may begin before the wanted bytes.
@@ -74,7 +76,8 @@ impl Actions {
         Ok(true)
     }
 
-    /// Returns the last lines of the step in which a job failed.
+    /// Returns the lines of a job's log up to the last error of GitHub's runner, at most `FAILURE_LINES` and
+    /// `FAILURE_BYTES`.
     ///
     /// # Errors
     /// `Unavailable` if the job ran and GitHub has no log of it: directly after its end, there may be none

@@ -11,7 +11,7 @@ use crate::progress::RunProgress;
 use crate::state::{Stage, since};
 use crate::wire::{Job, Jobs, Repository, Run};
 
-/// Maximum number of pages of jobs. GitHub runs at most 256 jobs of a matrix.
+/// Maximum number of pages of jobs, a hundred each. GitHub runs at most 256 jobs of a matrix.
 const MOST_PAGES: usize = 4;
 
 impl Actions {
@@ -25,8 +25,9 @@ impl Actions {
         }
     }
 
-    /// GitHub also answers "not found" if the token may no longer see a run, or if another repository has
-    /// taken the name of the run's repository.
+    /// Polls a run that GitHub did not find. GitHub also answers "not found" if the token may no longer see
+    /// the repository, which is an error, or if another repository has taken its name: then the run is polled
+    /// under the repository's current name.
     async fn missing(&self, place: &RunHandle, watched: bool) -> Result<Observation> {
         match place.repository_id {
             None => drop(self.default_branch(Duration::ZERO, &place.repository).await?),
@@ -48,7 +49,8 @@ impl Actions {
         Ok(gone())
     }
 
-    /// Converts GitHub's data about a run to an observation of the attempt that is the job.
+    /// Converts GitHub's data about a run to an observation of the attempt that is the job. Makes more
+    /// requests where that data is not enough, and forces a cancellation that is due.
     pub(crate) async fn judge(&self, place: &RunHandle, mut run: Run, watched: bool) -> Result<Observation> {
         if run.run_attempt.is_some_and(|attempt| attempt > place.attempt) {
             // The run was rerun. The job is the attempt that it began with.
@@ -83,7 +85,7 @@ impl Actions {
         Ok(Observation { since, ..seen })
     }
 
-    /// Returns the progress of a run. Reads its jobs if that is allowed now.
+    /// Returns the progress of a run. Reads its jobs if it is watched and that is allowed now.
     async fn read_progress(&self, place: &RunHandle, watched: bool) -> RunProgress {
         if watched
             && self.api.own.limits.are_ample()

@@ -1,5 +1,5 @@
 //! Poll of many runs of one workflow. A cached list of its newest runs answers for most of them, and costs
-//! nothing if nothing has changed. Only the others are polled one by one.
+//! nothing of the rate limit if nothing has changed. Only the others are polled one by one.
 
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ impl Actions {
         }
     }
 
-    /// Returns those of the runs that a list contains.
+    /// Returns those of the runs that a list contains: the cached one, or a new one if that is due.
     async fn listed(&self, group: &GroupKey, jobs: &[Subject]) -> Result<HashMap<u64, Run>> {
         let wanted = jobs.iter().filter_map(|job| RunHandle::parse(&job.handle));
         let wanted: Vec<u64> = wanted.map(|place| place.run).collect();

@@ -1,5 +1,5 @@
 //! [`PartialReader`]: reads the parts of a run's end within one deadline. A part that cannot be read is
-//! omitted and named, so that a missing log keeps no task open.
+//! omitted and named, so that a missing log keeps no task open. It must not know what a part is.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,11 +17,12 @@ pub(crate) struct PartialReader {
     deadline: Instant,
     /// Why each part could not be read. Each text begins with the name of the part.
     unread: Vec<String>,
+    /// True if a retry may help for a part.
     may_come: bool,
 }
 
 impl PartialReader {
-    /// Creates a gathering with a deadline for all parts together.
+    /// Creates a reader with a deadline for all parts together.
     pub(crate) fn within(time: Duration) -> Self {
         Self { deadline: Instant::now() + time, unread: Vec::new(), may_come: false }
     }
@@ -52,12 +53,12 @@ impl PartialReader {
         Ok(T::default())
     }
 
-    /// Returns why the first part could not be read, if a retry may help.
+    /// Returns why the first part could not be read, if a retry may help for any part.
     pub(crate) fn retryable_reason(&self) -> Option<&str> {
         self.unread.first().filter(|_| self.may_come).map(String::as_str)
     }
 
-    /// Returns why parts could not be read.
+    /// Returns why parts could not be read, without duplicates and at most `MOST_NAMED`.
     pub(crate) fn unread(&self) -> &[String] {
         &self.unread
     }

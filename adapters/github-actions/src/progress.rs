@@ -1,6 +1,6 @@
 //! Progress of running runs: their jobs and steps as one line and a count. Jobs are read no more often than
 //! the config allows, for all runs of the backend together. Between two reads, a run keeps its last progress.
-//! All of it may be lost.
+//! All of it may be lost. It must not call GitHub.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(crate) struct RunProgress {
 
 /// Last progress of each run, and when its jobs were read.
 pub(crate) struct ProgressTracker {
+    /// Average interval between two reads of jobs, from `progress_calls_per_minute`. `None` if progress is
+    /// off.
     between: Option<Duration>,
     seen: Mutex<Seen>,
 }
@@ -40,8 +42,8 @@ impl ProgressTracker {
         Self { between, seen: Mutex::default() }
     }
 
-    /// Returns true if the jobs of this run may be read now, and counts the read. Of the runs that ask, those
-    /// that were read longest ago come first.
+    /// Returns true if the jobs of this run may be read now, and counts the read. After a read, a run waits
+    /// until each run with known progress could have been read once.
     pub(crate) fn may_read(&self, run: u64, now: Instant) -> bool {
         let Some(between) = self.between else { return false };
         let mut seen = self.seen.lock();
@@ -103,7 +105,7 @@ impl RunProgress {
         Self { message, done: done as f64, total: (total > 0).then_some(total as f64) }
     }
 
-    /// Adds the progress to an observation.
+    /// Adds the progress to an observation. A message that the observation already has stays.
     pub(crate) fn within(self, seen: Observation, usual: Option<&str>) -> Observation {
         let message = match (self.message, usual) {
             (Some(message), Some(usual)) => Some(format!("{message}; {usual}")),
@@ -118,7 +120,7 @@ impl RunProgress {
     }
 }
 
-/// Returns the usual duration of a run: the median of the successful ones on a page.
+/// Returns text about the usual duration of a run: the median of the successful ones on a page.
 pub(crate) fn usual(runs: &[Run]) -> Option<String> {
     let mut took: Vec<u64> = runs
         .iter()

@@ -1,6 +1,6 @@
 //! Gates of a run: environments that need an approval, and timers. An answer is a review at GitHub, given
-//! with the configured credential. If that user may not review, the message names the reviewers, and the run
-//! continues after their review.
+//! with the configured credential or, with `per_caller`, with the token of the person who answers. If that
+//! user may not review, the message names the reviewers, and the run continues after their review.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Actions {
         Ok(seen)
     }
 
-    /// Returns who rejected a run, with their comment.
+    /// Returns who last rejected a run, with their comment. `None` if no review rejected it.
     pub(crate) async fn rejection(&self, place: &RunHandle) -> Result<Option<String>> {
         let reviews = self.reviews(Duration::ZERO, place).await?;
         Ok(reviews.iter().rfind(|review| review.state == "rejected").map(|review| {
@@ -57,7 +57,7 @@ impl Actions {
         }))
     }
 
-    /// Returns the reviews of a run.
+    /// Returns the reviews of a run, oldest first. `age` is the maximum age of the cached response.
     async fn reviews(&self, age: Duration, place: &RunHandle) -> Result<Vec<Review>> {
         let path = format!("{}/approvals", place.path());
         match self.api.get_within(age, "the reviews", &path).await {
@@ -121,7 +121,7 @@ fn of(reviews: &[Review], environment: u64) -> impl Iterator<Item = &Review> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Gate {
     environment: u64,
-    /// `None` in ids of earlier versions.
+    /// Number of earlier reviews of the environment. `None` in ids of earlier versions.
     before: Option<usize>,
 }
 
@@ -143,7 +143,8 @@ impl Gate {
         Some(Self { environment: environment.parse().ok()?, before })
     }
 
-    /// Returns the review of this gate, if it was given.
+    /// Returns the review of this gate, if it was given: the first one of the environment after the earlier
+    /// ones.
     fn review(self, reviews: &[Review]) -> Option<&Review> {
         of(reviews, self.environment).nth(self.before.unwrap_or(0))
     }

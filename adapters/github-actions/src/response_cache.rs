@@ -1,5 +1,5 @@
 //! Cache of GitHub's responses by path, with their ETags. GitHub does not count a request for unchanged data
-//! against the rate limit. Its size is limited, and all of it may be lost.
+//! against the rate limit. Its size is limited, and all of it may be lost. It must not call GitHub.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl ResponseCache {
         if is_recent { answers.take(path) } else { None }
     }
 
-    /// Stores a response, and evicts the least recently used ones.
+    /// Stores a response, and evicts the least recently used ones beyond `MOST_BYTES`.
     pub(crate) fn put(&self, path: &str, tag: String, body: Bytes) {
         self.put_within(MOST_BYTES, path, tag, body);
     }

@@ -1,6 +1,7 @@
 //! Start of runs, including lost responses and those that do not name the run. GitHub has no idempotency key
-//! for a dispatch. The job's key is an input that the workflow shows in its title, and only this title
-//! identifies the run.
+//! for a dispatch. If a workflow is marked, the job's key is an input that its runs show in their titles. If
+//! the response does not name the run, only this title identifies it. It must not repeat a dispatch that
+//! GitHub may have accepted.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +19,7 @@ use crate::job_request::DispatchRequest;
 use crate::wire::{Dispatched, Run, Runs};
 use crate::workflow::MARKER;
 
-/// Maximum number of pages that are searched for a key: GitHub lists a thousand runs.
+/// Maximum number of pages that are searched for a key: GitHub lists at most a thousand runs.
 const MOST_PAGES: usize = 10;
 
 impl Actions {
@@ -62,12 +63,14 @@ impl Actions {
         }
     }
 
-    /// Returns the credential that starts a job. A missing permission of a person is no fault of the backend.
+    /// Returns the credential that starts a job. A person without a token is no fault of the backend, so the
+    /// error is `Rejected`.
     pub(crate) fn starter(&self, job: &JobSpec) -> Result<&AuthenticatedClient> {
         self.client_for(job.on_behalf_of.as_ref()).map_err(|error| Error::rejected(error.to_string()))
     }
 
-    /// Sends the dispatch. Returns the run id if GitHub reports it.
+    /// Sends the dispatch. Returns the run id if GitHub reports it. If this GitHub never does, a workflow
+    /// that is not marked is not dispatched.
     async fn dispatch(&self, by: &AuthenticatedClient, order: &DispatchRequest) -> ApiResult<Option<u64>> {
         let what = format!("dispatch of {}", order.workflow);
         if !self.keeps_run_details.load(Ordering::Relaxed) {
@@ -98,8 +101,8 @@ impl Actions {
         sent.map(|_| None)
     }
 
-    /// Translates GitHub's refusal of a dispatch: nothing was started, and the file may have changed since it
-    /// was read.
+    /// Translates GitHub's refusal of a dispatch: nothing was started. If the file has changed since it was
+    /// read, the error is `Unavailable`, so that the start is retried.
     async fn refused(
         &self,
         job: &JobSpec,
@@ -144,7 +147,8 @@ impl Actions {
         }
     }
 
-    /// Returns the run that shows the job's key, if any.
+    /// Returns the run that shows the job's key, if any of the thousand newest dispatched runs does. Two such
+    /// runs on one page are an `Uncertain` error.
     async fn search(&self, job: &JobSpec, target: &Target, repository: &str) -> Result<Option<Started>> {
         for page in 1..=MOST_PAGES {
             let path = runs_path(repository, &target.workflow, page);
@@ -179,8 +183,8 @@ impl Actions {
         Ok(None)
     }
 
-    /// Returns a new or found run with its first observation. If that observation fails, a later poll
-    /// replaces it.
+    /// Returns a run as started. If `run` was read, its first observation is included; if that fails, a later
+    /// poll replaces it.
     pub(crate) async fn started(&self, place: &RunHandle, run: Option<Run>) -> Started {
         let first: Option<Observation> = match run {
             Some(run) => self.judge(place, run, true).await.ok(),
@@ -204,7 +208,7 @@ impl Actions {
         }
     }
 
-    /// Returns the error of an unanswered dispatch of a workflow whose runs show no key.
+    /// Returns the final `Uncertain` error of an unanswered dispatch of a workflow whose runs show no key.
     fn unmarked(&self, why: &str, repository: &str, workflow: &str) -> Error {
         let link = format!("{}/{repository}/actions/workflows/{workflow}", self.web);
         Error::uncertain(format!(

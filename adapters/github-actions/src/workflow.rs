@@ -19,7 +19,7 @@ pub(crate) const MARKER: &str = "taskbridge_job";
 /// Maximum number of inputs that GitHub accepts.
 pub(crate) const MOST_INPUTS: usize = 25;
 
-/// Characters that a path or a query may contain unescaped.
+/// Characters that are escaped in a path or a query: all except letters, digits and `-_./`.
 const PLAIN: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/');
 
 /// Workflow that can be dispatched.
@@ -107,7 +107,8 @@ pub(crate) async fn repository(api: &Api, age: Duration, repository: &str) -> Re
     Ok(api.get_within(age, &what, &path).await?)
 }
 
-/// Parses a workflow's file. The error is the reason why it cannot be dispatched.
+/// Parses a workflow's file. The error is the reason why it cannot be dispatched; it continues a sentence
+/// about the file.
 pub(crate) fn parse(text: &str) -> std::result::Result<Workflow, String> {
     let written: Written = serde_saphyr::from_str(text)
         .map_err(|e| format!("is no YAML that can be read: {}", first_line(&e.to_string())))?;

@@ -10,7 +10,8 @@ use taskbridge_sdk::{Level, Note, Progress, one_line, open_regular, short_line};
 /// file size.
 const WINDOW: u64 = 32 * 1024;
 
-/// Longest note that is passed on, in characters of its line.
+/// Longest note that is passed on: a longer text is cut to this many characters, and longer JSON (in bytes)
+/// becomes such a text.
 const LONGEST_NOTE: usize = 2000;
 
 /// Maximum number of notes per observation.
@@ -25,7 +26,8 @@ pub(crate) struct JobEvents {
     pub(crate) notes: Vec<Note>,
 }
 
-/// Reads the end of the file. A missing or invalid file gives the same result as an empty one.
+/// Reads the last [`WINDOW`] bytes of the file. A missing or unreadable file gives the same result as an
+/// empty one.
 pub(crate) fn read(path: &Path) -> JobEvents {
     window(path).map(|(from, bytes)| parse(from, &bytes)).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Atomic writes of small files, and bounded reads that never block or follow a link. It must not know what
-//! the files mean.
+//! Atomic writes of small files, and bounded reads that refuse a FIFO or a link in place of the file. It must
+//! not know what the files mean.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,8 +14,8 @@ use taskbridge_sdk::{BoundedFile, count_values, open_regular};
 /// Maximum number of files and folders that [`disk_use`] counts.
 const MOST_COUNTED: usize = 200_000;
 
-/// Returns the disk usage of a folder and everything below it, in bytes. It does not follow links, and skips
-/// what cannot be read.
+/// Returns the disk usage of a folder and what is below it, in bytes: at most the first [`MOST_COUNTED`]
+/// entries. It does not follow links, and skips what cannot be read.
 pub(crate) fn disk_use(folder: &Path) -> u64 {
     let (mut folders, mut bytes, mut counted) = (vec![folder.to_owned()], 0_u64, 0);
     while let Some(folder) = folders.pop() {

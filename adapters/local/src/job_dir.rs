@@ -45,11 +45,11 @@ pub(crate) struct Claim {
 /// State of a job's supervisor.
 #[derive(Debug)]
 pub(crate) enum SupervisorState {
-    /// No supervisor has claimed the job. One may be starting.
+    /// No supervisor has claimed the job, or its folder is gone. A supervisor may be starting.
     Unclaimed,
     /// Its supervisor is alive, and claimed the job at this time.
     Supervised { since: SystemTime },
-    /// Its supervisor is dead.
+    /// Its supervisor has ended: after it recorded the end of the job, or because it was killed.
     Left,
 }
 

@@ -1,5 +1,5 @@
-//! Starts a job: starts a supervisor, sends it the order, and waits until the job is claimed. It must not
-//! keep the supervisor: afterwards only the job's folder links it to the server.
+//! Starts a job: starts a supervisor, sends it the order (a [`LaunchRequest`]), and waits until the job is
+//! claimed. It must not keep the supervisor: afterwards only the job's folder links it to the server.
 
 use std::io;
 use std::path::Path;

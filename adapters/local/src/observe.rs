@@ -1,5 +1,5 @@
-//! Polls the folder of a job. Only the lock of the supervisor decides whether the job runs. It must not trust
-//! process ids: a reused id or a reboot cannot be mistaken for a job.
+//! Polls the folder of a job. A recorded end is final. Without one, only the lock of the supervisor decides
+//! whether the job runs. It must not trust process ids: a reused id or a reboot cannot be mistaken for a job.
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -51,7 +51,8 @@ fn running(dir: &JobDir, since: SystemTime) -> io::Result<Observation> {
     })
 }
 
-/// Returns the observation of a job without a supervisor and without a final record.
+/// Returns the observation of a job without a supervisor and without a final record, and kills what is left
+/// of it. Fails for a job of another machine, which may still run there.
 fn gone(dir: &JobDir, machine: &Machine, here: &Machine, life: &SupervisorState) -> Result<Observation> {
     if machine.host != here.host && machine.boot != here.boot {
         return Err(Error::config(format!(

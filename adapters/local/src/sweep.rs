@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use crate::files::Draft;
 use crate::job_dir::{JobDir, SupervisorState};
 
-/// Removes every folder whose job ended at least `keep` ago.
+/// Removes every folder whose job ended at least `keep` ago. Without a recorded end, the last change of the
+/// folder counts.
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     // Uses the clock that stamped the folders, which may not be this machine's clock.
     let stamp = Draft::new(&jobs.join(".swept"), b"\n")?;
@@ -29,7 +30,8 @@ pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns when the last activity in a job's folder ended; `None` if the job may still run.
+/// Returns when a job ended, or when its folder last changed if no end was recorded. Returns `None` while a
+/// supervisor is alive.
 fn ended(dir: &JobDir) -> io::Result<Option<SystemTime>> {
     let touched = |path: &Path| fs::metadata(path)?.modified();
     Ok(match dir.supervisor_state()? {

@@ -1,6 +1,6 @@
 //! Optional abilities of a backend. Each is a trait behind a getter of [`crate::Backend`], so that an absent
 //! ability cannot be called. [`crate::Discovery`], [`crate::Checkup`] and [`crate::Hooks`] are three more.
-//! Only [`Questions::answer`] may change a job.
+//! Only [`Questions`] may change a job.
 
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ pub trait Questions: Send + Sync {
     /// Sends an answer to the job that asked `question` (an id from an observation).
     ///
     /// - Sending the same answer again is harmless and returns the same result.
-    /// - The first answer that the engine accepted is final, and the question disappears from later
-    ///   observations. Only a page that a person agreed to visit may stay there, until the visit is over.
+    /// - The first answer that the engine accepted is final. The question disappears from observations, at
+    ///   the latest after [`Questions::list_lag`]. Only a page that a person agreed to visit may stay there,
+    ///   until the visit is over.
     async fn answer(&self, handle: &JobHandle, question: &str, answer: &Answer) -> Result<Taken>;
 
     /// Sends an answer on behalf of the person who gave it.
@@ -34,8 +35,9 @@ pub trait Questions: Send + Sync {
 
     /// Returns how long after an accepted answer an observation may still list the question.
     ///
-    /// - A question that is listed after that time is a new question. If the lag is too short, a person is
-    ///   asked twice. If it is too long, the next question with the same id is delayed.
+    /// - A question that is listed after that time is a new question, even if its id is the same. If the lag
+    ///   is too short, a person is asked twice. If it is too long, the next question with the same id is
+    ///   delayed.
     /// - [`Duration::MAX`] if an id never names another question.
     fn list_lag(&self) -> Duration {
         Duration::ZERO
@@ -48,7 +50,8 @@ pub trait Questions: Send + Sync {
 pub enum Taken {
     /// The job has the answer, or had it before.
     Accepted,
-    /// The job has ended, no longer asks this question, or never asked it.
+    /// The job has ended, is unknown, or does not ask this question (any more), for example because another
+    /// answer was accepted.
     TooLate,
     /// The engine's own rules do not allow this person to answer. The job continues to wait for a permitted
     /// person, and the server asks again.

@@ -77,10 +77,10 @@ pub struct Connect {
     pub call_limit: Duration,
 }
 
-/// An error in a target.
+/// An error in a target, or in the config of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Path of the field within the target, such as `command[2]`.
+    /// Path of the field, such as `command[2]`. Empty if the error concerns no single field.
     pub field: String,
     /// What is wrong with the value, and how to fix it.
     pub message: String,

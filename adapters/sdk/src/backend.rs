@@ -1,5 +1,6 @@
-//! [`Backend`]: one configured connection to an engine. Each bullet on a method is part of the contract, and
-//! [`crate::suite`] has one test per bullet.
+//! [`Backend`]: one configured connection to an engine. Each bullet on a method is part of the contract.
+//! [`crate::suite`] tests most of them; `forget`, `identity`, `budgets` and the methods `.._for` have no
+//! test.
 
 use std::time::Duration;
 
@@ -87,13 +88,13 @@ pub trait Backend: Send + Sync {
         Duration::ZERO
     }
 
-    /// Returns the group of a job: one engine call reports on all jobs of a group. The group of a job never
-    /// changes. The default is one group for the whole backend.
+    /// Returns the group of a job: one engine call can report on several jobs of a group. The group of a job
+    /// never changes. The default is one group for the whole backend.
     fn group(&self, _handle: &JobHandle) -> GroupKey {
         GroupKey::new("")
     }
 
-    /// Polls several jobs of one group and returns the results in the order of `jobs`.
+    /// Polls several jobs of one group, not always all of them. Returns the results in the order of `jobs`.
     ///
     /// - Each result equals that of [`Backend::observe`]. For an unwatched job that still runs, it may omit
     ///   the progress, the message and the notes. It always contains the state and the questions.
@@ -153,7 +154,7 @@ pub trait Backend: Send + Sync {
 
     /// Returns how many calls the engine still allows, if known without a call to the engine.
     ///
-    /// - The names are always the same, as far as they are already known, and there are few of them.
+    /// - There are few budgets, and each keeps its name. A budget that is not known yet is missing.
     fn budgets(&self) -> Vec<Budget> {
         Vec::new()
     }

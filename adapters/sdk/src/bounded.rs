@@ -1,5 +1,6 @@
-//! Bounded reads of files that a job can write. A read never exceeds its limit, even if the file grows, and
-//! never follows a link or opens a FIFO. This module must not know what the files mean.
+//! Bounded reads of files that a job can write. [`BoundedFile`] never returns more than its limit, even if
+//! the file grows. [`open_regular`] refuses a FIFO, and a symbolic link in the last part of the path. This
+//! module must not know what the files mean.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -9,10 +10,11 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Opens a regular file. It never blocks.
+/// Opens a regular file. It does not wait for the writer of a FIFO.
 ///
 /// # Errors
 /// Returns `InvalidData` for a FIFO, a device, a folder or a symbolic link, and any error of the file system.
+/// Symbolic links in the folders of the path are followed.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let invalid = || invalid(format!("{} is not a regular file", file_name(path)));
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -52,7 +54,7 @@ impl BoundedFile {
         if size > limit { Err(bounded.too_long(size)) } else { Ok(bounded) }
     }
 
-    /// Returns the size in bytes at the time of opening.
+    /// Returns the size in bytes at the time of [`BoundedFile::new`].
     pub fn size(&self) -> u64 {
         self.size
     }

@@ -5,7 +5,8 @@ use std::error::Error;
 
 use crate::one_line;
 
-/// Returns the innermost cause of an error, in one line.
+/// Returns the text of the innermost cause of an error, shortened by [`one_line`]. Without a cause, it is the
+/// text of the error itself.
 pub fn innermost(error: &dyn Error) -> String {
     let mut deepest = error;
     while let Some(source) = deepest.source() {

@@ -1,6 +1,6 @@
-//! Renders the arguments of a program. A template becomes exactly one argument, whatever it contains, and no
-//! caller can turn an argument into an option. This module must not know what the program is, or where its
-//! arguments are written.
+//! Renders the arguments of a program. A template becomes exactly one argument, whatever it contains, unless
+//! its group is omitted. Unless `dashes` is set, the text of a caller cannot turn an argument into an option.
+//! This module must not know what the program is, or where its arguments are written.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,7 +32,9 @@ impl CommandArgument {
 }
 
 impl Templates {
-    /// Renders the arguments of a program. Without `dashes`, no caller can turn an argument into an option.
+    /// Renders the arguments of a program. A group is omitted if it names a parameter that is absent or null,
+    /// or if one of its arguments renders empty. With `dashes`, a caller's text may begin an argument with a
+    /// dash anywhere; without it, only after `--`.
     ///
     /// # Errors
     /// Returns `Rejected` if a template cannot be rendered with the caller's arguments, or if the program
@@ -58,8 +60,8 @@ impl Templates {
                     if !group.iter().any(|template| self.lacks(template, context)) {
                         words.extend(line.together(&field, group, options_over)?);
                     }
-                    // This applies even if the group is omitted, because the group may contain a program of
-                    // its own.
+                    // A group can only end the effect of an earlier `--`, even if it is omitted: it may
+                    // contain the name of another program. A `--` in a group has no effect after the group.
                     let over = |over, template: &String| line.ends_options(template, over);
                     options_over &= group.iter().fold(options_over, over);
                 }
@@ -79,8 +81,8 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Renders arguments that are omitted together. An argument after an option in the group may be the value
-    /// of that option. The option may also take no value: only the program knows.
+    /// Renders arguments that are omitted together: none if one of them is empty. An argument after an option
+    /// is checked for a dash too, because only the program knows whether that option takes a value.
     fn together(&self, field: &str, group: &[String], mut options_over: bool) -> Result<Vec<String>> {
         let mut words = Vec::with_capacity(group.len());
         for (at, template) in group.iter().enumerate() {
@@ -98,7 +100,7 @@ impl Line<'_> {
         template == "--" || (over && self.whose(template).is_some())
     }
 
-    /// Returns the first name in a template that refers to a value of the caller.
+    /// Returns a name in a template that refers to a value of the caller, if there is one.
     fn whose(&self, template: &str) -> Option<String> {
         let names = self.templates.names(template).unwrap_or_default();
         names.into_iter().find(|name| self.context.is_callers(name))
@@ -106,8 +108,8 @@ impl Line<'_> {
 
     /// Renders one argument. If its first dash comes from a caller, the program could take it for an option
     /// that the config does not offer. To find the origin of the dash, the template is rendered again without
-    /// the dashes in the callers' texts. A negative number is allowed, because the tool's schema decides on
-    /// it.
+    /// the dashes in the callers' texts. A negative JSON number is not a text and stays allowed, because the
+    /// tool's schema decides on it.
     fn word(&self, field: &str, template: &str, options_over: bool) -> Result<String> {
         let word = self.templates.word(field, template, self.context)?;
         if self.dashes || options_over || !word.starts_with('-') || template.starts_with('-') {

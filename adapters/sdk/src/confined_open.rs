@@ -1,5 +1,5 @@
-//! Opens files by external names in a folder that others can write to. No name and no symbolic link may lead
-//! outside the folder.
+//! Opens files by external names in a folder that others can write to. No name may lead outside the folder,
+//! and no symbolic link below it is followed. This module must not know what the files mean.
 
 use std::fs::File;
 use std::io;
@@ -8,9 +8,10 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 
-/// Opens a regular file below a folder. Returns `None` if there is no such file. It opens one path component
-/// at a time, so that no component can be replaced by a link between a check and the opening. The folder
-/// itself may be a link.
+/// Opens a regular file below a folder. Returns `None` if there is no regular file of that name, if the name
+/// has an empty part, `.` or `..`, or if a part of it is a symbolic link. It opens one path component at a
+/// time, so that no component can be replaced by a link between a check and the opening. The folder itself
+/// may be a link.
 ///
 /// # Errors
 /// Returns errors of the file system, including a missing permission to read.

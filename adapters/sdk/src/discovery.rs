@@ -46,9 +46,9 @@ pub struct DiscoveredTool {
 /// Longest name that [`tool_name`] creates, which is the longest that the APIs of models accept.
 const LONGEST_NAME: usize = 64;
 
-/// Returns a tool name for something in the engine. A valid name is returned unchanged. Otherwise invalid
-/// characters are replaced, a name that is too long is cut, and a short digest of the whole name is appended
-/// to keep names distinct.
+/// Returns a tool name for something in the engine. A name of 1 to 64 letters, digits, `_`, `-` and `.` is
+/// returned unchanged. Otherwise other characters are replaced, a name that is too long is cut, and a 32-bit
+/// digest of the whole name is appended to keep names distinct.
 pub fn tool_name(name: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(fits) {

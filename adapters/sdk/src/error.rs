@@ -24,10 +24,12 @@ pub enum ErrorKind {
         /// Time to wait before the next attempt.
         after: Option<Duration>,
     },
-    /// The engine could not be reached, or reported that it cannot serve requests now. It did not act on the
-    /// request.
+    /// The engine could not be reached, or reported that it cannot serve requests now. After a first start,
+    /// nothing has started. Any other call may have taken effect, and can be repeated safely.
     Unavailable,
-    /// It is unknown whether the request took effect, and the engine has no safe way to repeat it.
+    /// It is unknown whether a start took effect. The server calls `start` again with `may_exist`, or `find`,
+    /// until the job is found or the search is over. A backend that only searches returns this kind for a
+    /// search that found nothing.
     Uncertain,
 }
 
@@ -70,7 +72,7 @@ impl Error {
         Self::new(ErrorKind::Limited { after }, message)
     }
 
-    /// Creates an error for an engine that could not be reached and did not act.
+    /// Creates an error for an engine that could not be reached: see [`ErrorKind::Unavailable`].
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, message)
     }
@@ -80,8 +82,9 @@ impl Error {
         Self::new(ErrorKind::Uncertain, message)
     }
 
-    /// Marks the error as final: a later attempt cannot learn more, so an uncertain start stays uncertain.
-    /// The server reports it immediately, so the message must name the place where a person can check.
+    /// Marks the error as final: a later attempt cannot learn more. After a final `Uncertain`, the server
+    /// does not search for the job but ends the task at once as broken. The message must therefore name the
+    /// place where a person can check.
     #[must_use]
     pub fn for_good(mut self) -> Self {
         self.is_final = true;

@@ -36,8 +36,8 @@ impl<'a> Delivery<'a> {
 pub struct Told {
     /// Jobs that may have changed.
     pub jobs: Vec<JobHandle>,
-    /// The delivery's own id, if the engine gives it one. The server ignores a second delivery with the same
-    /// id.
+    /// The delivery's own id, if the engine gives it one. The server remembers a limited number of ids, and
+    /// ignores a delivery whose id it remembers.
     pub id: Option<String>,
 }
 

@@ -245,7 +245,8 @@ pub struct Observation {
     /// Time at which the job entered this state, by the engine's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Questions of the job that have no answer yet, oldest first.
+    /// Questions of the job that have no answer yet, oldest first. Within [`crate::Questions::list_lag`], an
+    /// answered question may still be listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub questions: Vec<Question>,
     /// Newest notes of the job, oldest first. A few dozen are enough. An observation may repeat notes of
@@ -309,12 +310,13 @@ pub enum JobState {
     Failed(Output),
     /// Cancelled before it ended by itself.
     Cancelled(Output),
-    /// Unknown to the engine. How the job ended can no longer be found out.
+    /// Unknown to the engine. Before [`crate::Backend::start_lag`] has passed, the job may still appear: see
+    /// [`Subject::confirm`]. After that, how it ended can no longer be found out.
     Gone,
 }
 
 impl JobState {
-    /// Returns true if the job will not run any further.
+    /// Returns true for every state except `Queued` and `Running`, so also for `Gone`.
     pub fn has_ended(&self) -> bool {
         !matches!(self, JobState::Queued | JobState::Running)
     }

@@ -10,8 +10,8 @@
 //! - the [`suite`] of behaviour tests that every backend must pass;
 //! - a simulated engine ([`sim`]) for experiments and tests.
 //!
-//! It must not know MCP, HTTP, a store, or any real engine, because both the adapters and the server depend
-//! on it.
+//! Both the adapters and the server depend on it, so it must not contain code for MCP, HTTP, a store, or any
+//! real engine. Some data types only have the shape of MCP's, such as [`Content`] and [`Ask`].
 
 pub mod sim;
 pub mod suite;

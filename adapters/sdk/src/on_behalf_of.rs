@@ -1,11 +1,11 @@
-//! [`OnBehalfOf`]: the person who requested a job, with the data by which an adapter may choose credentials
-//! of an engine. Plain data. It contains no secret, and must not decide on permissions.
+//! [`OnBehalfOf`]: the person who requests, answers or cancels a job, with the data by which an adapter may
+//! choose credentials of an engine. Plain data. It contains no secret, and must not decide on permissions.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Prefix in an id that has no subject: of the client id, or of the name.
+/// Prefixes of what takes the place of the subject in an id: the client id, or the name.
 const CLIENT: &str = "client_id=";
 const NAME: &str = "name=";
 

@@ -47,8 +47,8 @@ impl Output {
         self.content.push(Content::text(text));
     }
 
-    /// Shortens raw text to `max_bytes` in total. `whole` describes where to read the rest. Every other block
-    /// stays unchanged.
+    /// Shortens raw text to `max_bytes` in total, if the line that replaces the omitted part of a block fits
+    /// (see [`excerpt()`]). `whole` describes where to read the rest. Every other block stays unchanged.
     pub fn shorten_raw(&mut self, max_bytes: usize, whole: &str) {
         let (mut left, mut whole) = (max_bytes, whole);
         for (nth, at) in self.raw.iter().enumerate() {

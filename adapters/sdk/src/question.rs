@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 /// A question that a job waits to have answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// Id of the question within its job. It is the same in every observation, and is never reused for
-    /// another question.
+    /// Id of the question within its job. It is the same in every observation. An engine may use it again for
+    /// a later question: see [`crate::Questions::list_lag`].
     pub id: String,
     /// Text of the question, for a person to read.
     pub message: String,

@@ -1,8 +1,9 @@
 //! Sanitizes what engines and jobs return. That data is untrusted, and it ends up in terminals, logs and the
-//! prompts of models. Control characters and escape sequences are removed, and so are invisible characters
-//! and those that change the direction of a text. Text that is too long is cut and marked. Structured data
-//! that a job returns stays unchanged, except where it is nested too deeply, because programs read it. The
-//! server itself calls these functions, so that no adapter can forget to.
+//! prompts of models. Control characters and escape sequences are removed, and so are tag characters (U+E0000
+//! to U+E007F, which only a model reads) and overrides and isolates of the text direction. Text that is too
+//! long is cut and marked. Structured data that a job returns stays unchanged, because programs read it,
+//! except where it is nested too deeply; if it is too large, the job fails. The server itself calls these
+//! functions, so that no adapter can forget to.
 
 use std::borrow::Cow;
 
@@ -24,8 +25,9 @@ const MOST_DATA: usize = 64 * 1024 * 1024;
 /// Maximum number of artifacts of a job.
 const MOST_ARTIFACTS: usize = 10_000;
 
-/// Sanitizes external text for display. Removes escape sequences, invisible characters that only a model
-/// sees, characters that change the text direction, and control characters other than line breaks and tabs.
+/// Sanitizes external text for display. Removes escape sequences, tag characters, overrides and isolates of
+/// the text direction, and control characters other than line breaks and tabs. A carriage return without a
+/// line feed becomes a line feed. Other invisible characters stay, such as a zero-width space.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     let has_harm = |(at, c): (usize, char)| is_harmful(c) || (c == '\r' && !text[at + 1..].starts_with('\n'));
     if !text.char_indices().any(has_harm) {
@@ -92,7 +94,7 @@ fn after_string(text: &str) -> &str {
     rest.strip_prefix(['\u{7}', '\u{9c}']).or_else(|| rest.strip_prefix("\u{1b}\\")).unwrap_or(rest)
 }
 
-/// Sanitizes text and cuts it to `longest` bytes.
+/// Sanitizes text and cuts it to `longest` bytes. A mark follows a text that was cut.
 fn words(text: &str, longest: usize) -> String {
     let text = harmless(text);
     if text.len() <= longest {
@@ -107,8 +109,10 @@ fn start(text: &str, longest: usize) -> &str {
 }
 
 impl Observation {
-    /// Returns the observation with its texts for people sanitized, and its size limited. Addresses and
-    /// structured data keep their text.
+    /// Returns the observation with its texts for people sanitized. Limits the message, the questions, the
+    /// content blocks and the artifacts; the number of notes is limited elsewhere. Addresses and structured
+    /// data keep their text. If the structured data is larger than `MOST_DATA`, the state becomes `Failed`,
+    /// and the data is dropped.
     #[must_use]
     pub fn made_harmless(mut self) -> Self {
         self.message = self.message.map(|message| words(&message, LONGEST_MESSAGE));
@@ -212,7 +216,8 @@ fn plain(block: Content) -> Content {
     }
 }
 
-/// Returns the block, shortened or replaced if it does not fit into the remaining bytes.
+/// Returns the block if it fits into the remaining bytes. Otherwise a text is cut, and any other block is
+/// replaced with a text.
 fn bounded(block: Content, room: &mut usize) -> Content {
     let (bytes, what) = match &block {
         Content::Text { text } => (text.len(), "text"),

@@ -1,14 +1,16 @@
-//! Functions that shorten external text to one line, for use within our own messages.
+//! Functions that shorten external text to one line, for use within our own messages. They must not be used
+//! in place of [`crate::harmless`]: they replace control characters only.
 
 /// Longest external text that is passed on, in characters.
 const LONGEST: usize = 500;
 
-/// Returns the text as one line of at most 500 characters.
+/// Returns the trimmed text as one line: [`short_line`] with 500 characters.
 pub fn one_line(text: &str) -> String {
     short_line(text.trim(), LONGEST)
 }
 
-/// Returns the text as one line of at most `longest` characters, with a mark if more was cut off.
+/// Returns the first `longest` characters as one line, and one more as a mark if the text is longer. Each
+/// control character, such as a line break, becomes a space.
 pub fn short_line(text: &str, longest: usize) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let mut line: String = text.chars().take(longest).map(plain).collect();

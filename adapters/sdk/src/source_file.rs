@@ -44,7 +44,8 @@ impl SourceFile {
         BoundedFile::new(opened.ok_or_else(gone)?, &self.path, self.max_bytes).map_err(|e| self.unreadable(e))
     }
 
-    /// Converts an I/O error of the open file.
+    /// Converts an I/O error of opening or reading the file: `Rejected` if it concerns this file,
+    /// `Unavailable` otherwise.
     pub fn unreadable(&self, error: io::Error) -> Error {
         let message = format!("the file `{}` cannot be taken: {error}", file_name(&self.path));
         match error.kind() {

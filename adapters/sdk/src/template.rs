@@ -11,8 +11,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::{Error, Result};
 
-/// Parser and renderer of templates. It is strict, and does not escape, because no shell ever reads the
-/// result.
+/// Parser and renderer of templates. An undefined variable is an error. It does not escape: an adapter that
+/// writes the result for a shell must quote it.
 #[derive(Debug)]
 pub struct Templates(Environment<'static>);
 
@@ -26,8 +26,9 @@ pub struct Context {
 }
 
 impl Context {
-    /// Creates a context. `told` contains values of the server, such as the job's folder. `passed_on`
-    /// contains values of the caller. Each is an object, or null for none.
+    /// Creates a context. `told` and `passed_on` become the attributes of [`Templates::OURS`]: `told`
+    /// contains values of the server, such as the job's folder, and `passed_on` values of the caller. Each is
+    /// an object, or null for none.
     pub fn new(arguments: &Map<String, Json>, told: Json, passed_on: Json) -> Self {
         let members = |added| match added {
             Json::Object(members) => members,
@@ -47,7 +48,8 @@ impl Context {
     }
 
     /// Returns a context in which these characters are replaced in all texts of callers, and in which no such
-    /// text is empty. What a template renders with both contexts comes from the config, not from a caller.
+    /// text is empty. One of these characters that a template still renders then comes from the config, not
+    /// from a caller.
     #[must_use]
     pub fn without(&self, characters: &[char]) -> Self {
         let masked = |members: &Map<String, Json>| {

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Latest time that can be written as RFC 3339 in every time zone: a day before the end of the year 9999.
+    /// Latest time that can be written as RFC 3339 in every time zone: 26 hours before the end of the year
+    /// 9999.
     pub const MAX: Timestamp = Timestamp(253_402_207_200_000);
 
     /// Creates a timestamp from milliseconds since the Unix epoch. Later values become [`Timestamp::MAX`].

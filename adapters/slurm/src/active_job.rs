@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::reason;
 use crate::state::{Phase, State};
 
-/// The question of a job that waits for an approval.
+/// Id of the question of a job that waits for an approval, and the field of the target that asks for it.
 pub(crate) const APPROVAL: &str = "approval";
 
 /// Returns the observation of a job that is held until it is approved.
@@ -31,7 +31,8 @@ pub(crate) fn has_position(row: &Row) -> bool {
     row.state == State::Pending && matches!(row.reason.as_str(), "Priority" | "Resources" | "None")
 }
 
-/// Returns the observation of a job from its queue rows; for an array, also from earlier polls.
+/// Returns the observation of a job from its queue rows. For an array, also uses the counts of earlier polls,
+/// and updates them.
 pub(crate) fn observe_rows(
     plan: &Plan,
     rows: &[Row],
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!(seen.progress, Some(Progress { done: 60.0, total: Some(200.0) }));
     }
 
-    /// A pending row without indices stands for all elements that no other row names.
+    /// A pending row without indices stands for all tasks that no other row names.
     #[test]
     fn unnamed_pending_row_means_all() {
         let plan = Plan { array: Some("0-199".to_owned()), ..Plan::default() };

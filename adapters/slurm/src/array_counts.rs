@@ -12,9 +12,10 @@ use crate::driver::{Record, Row, Tasks};
 use crate::end::{EndMarker, Run};
 use crate::state::{Phase, State};
 
-/// The interval of accounting queries about tasks whose ends are unknown, and the number of queries without a
-/// result before they stop. The database may be late.
+/// Interval of accounting queries about tasks whose ends are unknown. The database may be late.
 const ASK_EVERY: Duration = Duration::from_secs(10);
+/// Number of successive queries that leave a task's end unknown. After that many, such tasks are not queried
+/// again.
 const ASK_TIMES: u32 = 3;
 
 /// What was seen of an array.
@@ -34,7 +35,7 @@ struct ArrayTaskEnd {
     slurms: Option<SlurmOutcome>,
     /// According to its wrapper.
     marked: Option<MarkerOutcome>,
-    /// The end cannot be determined.
+    /// The accounting database did not know the end either: see `ASK_TIMES`.
     unknown: bool,
 }
 
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(tally.failed(), 3);
     }
 
-    /// Elements of unknown state are queried in the accounting a few times, and then counted as done.
+    /// Tasks of unknown state are queried in the accounting a few times, and then counted as done.
     #[test]
     fn unknown_elements_are_queried_repeatedly() {
         let mut tally = ArrayCounts::default();

@@ -1,5 +1,5 @@
-//! The connected backend that the server calls. Everything that it keeps in memory about jobs can be rebuilt
-//! from their folders.
+//! The connected backend that the server calls. It must not keep data about jobs that cannot be read again
+//! from their folders, the controller or the accounting database.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -186,7 +186,7 @@ impl Slurm {
         self.cluster.get_or_try_init(|| self.driver.cluster()).await
     }
 
-    /// Creates and marks the jobs folder, unless that was done.
+    /// Creates and marks the jobs folder, unless this process has done so.
     pub(crate) async fn folder_is_made(&self) -> Result<()> {
         let make = async || {
             let (jobs, state, for_others) =
@@ -196,7 +196,8 @@ impl Slurm {
         self.made.get_or_try_init(make).await.copied()
     }
 
-    /// Returns the disk on which a job's script runs. It may run outside of the jobs folder.
+    /// Returns the disk of the folder in which a job's script runs, which may be outside of the job's folder.
+    /// For an attached job, it is the disk of the jobs folder.
     pub(crate) fn disk_of(&self, plan: &Plan, folder: &Folder) -> &Disk {
         let is_elsewhere = plan.attached.is_none() && !plan.root.starts_with(folder.path());
         if is_elsewhere { &self.disks.roots } else { &self.disks.jobs }
@@ -222,13 +223,13 @@ impl Slurm {
         Folder::new(&self.jobs, key)
     }
 
-    /// Returns the place of a job of this backend.
+    /// Returns the parts of the handle of a job of this backend.
     pub(crate) fn place(&self, cluster: &str, job: JobId, key: &str) -> SlurmHandle {
         let user = self.setup.user.as_ref().map(|user| user.name.clone());
         SlurmHandle { cluster: cluster.to_owned(), job, key: key.to_owned(), user }
     }
 
-    /// Parses a handle. Returns `None` for a handle that is not ours, and an error for a job of another user.
+    /// Parses a handle. Returns `None` for an invalid handle, and an error for a job of another user.
     pub(crate) fn parse(&self, handle: &JobHandle) -> Result<Option<SlurmHandle>> {
         let own = self.setup.user.as_ref().map(|user| user.name.as_str());
         match SlurmHandle::parse(handle) {
@@ -253,7 +254,8 @@ impl Slurm {
     }
 }
 
-/// Returns the error for a job of a user that the config no longer names. The job is left as it is.
+/// Returns the error for a job of a Unix user that the config does not name (any more). The job is left as it
+/// is.
 pub(crate) fn not_named(user: Option<&str>) -> Error {
     let user =
         user.map_or_else(|| "the server's own user".to_owned(), |user| format!("the Unix user `{user}`"));

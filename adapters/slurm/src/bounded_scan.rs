@@ -1,5 +1,5 @@
 //! Reads the folders of many jobs within one poll: a few concurrently, and only as many as there is time for.
-//! The next poll continues with the rest. It must not know what is read.
+//! The caller gets the rest back, to read it in the next poll. It must not know what is read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,12 +20,13 @@ pub(crate) enum ScanOutcome<T, R> {
     Done(R),
     /// There was no time for it.
     Later(T),
-    /// Its file system hangs.
+    /// It was not read, or not to its end, because a file system hangs: its own, or that of an item that was
+    /// read at the same time.
     Hangs(Error),
 }
 
-/// Processes as many items as there is time for, at least one. The second argument of `work` is the item's
-/// own deadline, for work that can be interrupted: one large item does not use up all the time.
+/// Processes as many items as there is time for, at least one per reader. The second argument of `work` is
+/// the item's own deadline, for work that can be interrupted: one large item does not use up all the time.
 pub(crate) async fn each<T: Send + 'static, R: Send + 'static>(
     disk: &Disk,
     all: Vec<T>,

@@ -1,6 +1,6 @@
-//! Routes each call to the backend of the Unix user that the job runs as, and does nothing else. The caller
-//! decides the user at the start; after that the user in the handle decides. No call for one user ever runs
-//! as another user or as our own user.
+//! Routes each call to the backend of the Unix user that the job runs as. It must not do anything else. The
+//! caller determines the user of `start` and `find`, and the handle that of all other calls about a job. No
+//! call for one user's job ever runs as another user or as our own user. Discovery runs as our own user.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -120,7 +120,7 @@ fn wrong_signal(signal: &SignalTo) -> Option<String> {
     })
 }
 
-/// Returns the problems in the users that callers' jobs run as.
+/// Returns the problems in the backend's `sudo` and `run_as`.
 fn wrong_people(config: &Config) -> Vec<String> {
     let mut wrong = Vec::new();
     if config.sudo.is_empty() {

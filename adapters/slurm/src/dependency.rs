@@ -1,5 +1,6 @@
-//! Dependencies: a job that begins after another job of this backend. If that job has ended, its stored end
-//! decides. Otherwise Slurm waits for it. A job number alone is never trusted.
+//! Dependencies: a job that begins after another job of this backend. If the end of that job is stored, it
+//! decides. If a part of that job is still pending or running, Slurm waits for it. A job number alone is
+//! never trusted: the folder of the job must contain the same number.
 
 use serde_json::Value;
 use taskbridge_sdk::{Context, Error, JobHandle, JobSpec, JobState, Observation, Result, Templates};
@@ -16,7 +17,7 @@ use crate::start::{read_id, unreadable};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JobReference {
     pub(crate) job: JobId,
-    /// The name that the job must have.
+    /// The name that the job must have, if the caller gave the handle of a task.
     pub(crate) key: Option<String>,
 }
 
@@ -80,7 +81,8 @@ impl Slurm {
                 ))),
             };
         }
-        // While Slurm still knows a job that has just ended, Slurm decides.
+        // No end is stored. Slurm waits only for a job that it still shows as pending or running. Otherwise a
+        // poll must first store how it ended.
         match rows.iter().any(|row| row.name == key && !row.state.has_ended()) {
             true => Ok(Some(format!("{}:{number}", after.when.option()))),
             false => Err(Error::unavailable(format!("how the job {number} ended is not known yet"))),

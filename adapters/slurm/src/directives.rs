@@ -115,7 +115,7 @@ const KNOWN: [(Option<char>, &str, Takes); 96] = [
     (Some('v'), "verbose", Nothing),
 ];
 
-/// Further options, which only sbatch knows.
+/// Further options of sbatch.
 const FOR_SBATCH: [(Option<char>, &str, Takes); 5] = [
     (None, "wckey", Value),
     (Some('W'), "wait", Nothing),
@@ -124,7 +124,8 @@ const FOR_SBATCH: [(Option<char>, &str, Takes); 5] = [
     (None, "usage", Nothing),
 ];
 
-/// Options that the adapter sets itself, or that would keep sbatch from submitting and returning at once.
+/// Options that the adapter sets itself, or that would change how sbatch is called: as whom, for which
+/// cluster, with what output, and whether it submits and returns at once.
 const OURS: [&str; 24] = [
     "job-name",
     "comment",
@@ -152,7 +153,8 @@ const OURS: [&str; 24] = [
     "chdir",
 ];
 
-/// Returns true if an operator may not set this option.
+/// Returns true if neither a script nor the config may set this option. In a script it is ignored (`chdir` is
+/// kept apart), in the config it is an error.
 pub(crate) fn is_ours(name: &str) -> bool {
     OURS.contains(&name)
 }
@@ -232,7 +234,7 @@ fn options(words: &[String], found: &mut Directives) -> Result<(), String> {
     Ok(())
 }
 
-/// Sets an option and removes those that conflict with it.
+/// Sets an option. An option for memory replaces the other options for memory, since Slurm takes only one.
 pub(crate) fn put(options: &mut Options, name: &str, value: Option<String>) {
     const MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
     if MEMORY.contains(&name) {

@@ -17,7 +17,7 @@ use crate::disk;
 use crate::driver::site::{Partition, Rights};
 use crate::folder::open_regular;
 
-/// Maximum number of bytes of a script that are searched for such lines.
+/// Maximum number of bytes of a script that are searched for `#TASKBRIDGE` lines.
 const HEAD: u64 = 64 * 1024;
 
 /// File name extensions of batch scripts.
@@ -101,7 +101,8 @@ struct Script {
 /// A quality of service and its maximum run time.
 type Qos = (String, Option<Duration>);
 
-/// Returns the wanted qualities of service that the user may use.
+/// Returns the wanted qualities of service that an account of the user has; all that exist, if no account
+/// lists any.
 fn usable(rights: &Rights, wanted: &[String]) -> Vec<Qos> {
     let mine: Vec<&String> = rights.accounts.values().flatten().collect();
     let is_ours = |name: &String| mine.is_empty() || mine.contains(&name);
@@ -268,8 +269,8 @@ fn tool(script: &Script, partitions: &[Partition], qos: &[Qos]) -> Result<Discov
     })
 }
 
-/// Adds the parameters `partition` and `minutes`, within the cluster's limits, unless the script has
-/// parameters of these names.
+/// Adds the parameters `partition`, if there are several partitions, and `minutes`, if all of them have a
+/// time limit, unless the script has parameters of these names.
 fn offer_partitions(
     partitions: &[Partition],
     properties: &mut Map<String, Value>,
@@ -317,7 +318,8 @@ fn limit(time: Option<Duration>) -> String {
     time.map_or("no limit of time".to_owned(), |time| format!("at most {}", amount::time_in_words(time)))
 }
 
-/// Returns the tool name: `relax` for `relax.sh`, unless another file could have the same name.
+/// Returns the tool name: `relax` for `relax.sh`. The whole file name for other extensions, and for a stem
+/// that contains a dot, which could be the name of another file.
 fn name(file: &str) -> String {
     match file.strip_suffix(".sh") {
         Some(stem) if !stem.contains('.') => tool_name(stem),

@@ -17,11 +17,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Maximum number of concurrent pieces of work per disk. All blocking work of this process shares 512
-/// threads.
+/// Maximum number of concurrent pieces of work per disk. The server gives a backend at most 512 threads, for
+/// all of its disks and calls.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// The disks of one cluster's jobs. A disk that hangs does not block the others.
+/// The disks of one cluster's jobs. A disk is a kind of location with its own limits, so that one that hangs
+/// does not block the others.
 #[derive(Clone)]
 pub(crate) struct Disks {
     /// The jobs folder.

@@ -1,5 +1,6 @@
-//! [`Driver`]: the interface to one cluster, in terms of the adapter. A driver makes one attempt at one
-//! request, within its own timeout, and decides nothing: it does not know keys, folders or tasks.
+//! [`Driver`]: the interface to one cluster, in terms of the adapter. A method makes one attempt. Some
+//! methods send several requests, each with its own timeout. A driver must not decide anything: it does not
+//! know folders or tasks, and a job key is only a job's name to it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,15 +52,15 @@ pub(crate) trait Driver: Send + Sync {
     /// Returns the jobs of our user with this name that the controller still knows, including ended ones.
     async fn named(&self, name: &str) -> Result<Vec<Row>>;
 
-    /// Returns the queue rows of one job of any user: one for each of its tasks, none if the controller does
-    /// not know it.
+    /// Returns the queue rows of one job of any user: several for an array, none if the controller does not
+    /// know the job.
     async fn job(&self, job: JobId) -> Result<Vec<Row>>;
 
     /// Returns the pending jobs of all users, as far as we may see them.
     async fn waiting(&self) -> Result<Vec<PendingJob>>;
 
-    /// Returns the approximate number of jobs per accounting query. A system accepts no argument above 128
-    /// KB, and each query has its own timeout.
+    /// Returns the maximum number of jobs per accounting query. Linux accepts no argument above 128 KiB, and
+    /// a query must end within its timeout.
     fn accounted_at_once(&self) -> usize {
         500
     }
@@ -74,7 +75,8 @@ pub(crate) trait Driver: Send + Sync {
     /// Sends a signal to the processes of a running job.
     async fn signal(&self, job: JobId, signal: &Signal) -> Result<()>;
 
-    /// Fails unless all requests that jobs need are permitted as this driver's user. Changes nothing.
+    /// Fails unless Slurm answers this driver's user: every command can be run, or slurmrestd accepts a
+    /// request. It changes nothing, and does not check whether each request is permitted.
     async fn readiness(&self) -> Result<()>;
 
     /// Returns the cluster's partitions.
@@ -126,8 +128,8 @@ pub(crate) struct Submission {
 pub(crate) struct Signal {
     /// The name without `SIG`: `USR1`.
     pub(crate) name: String,
-    /// Send it to the batch script only, as `sbatch --signal=B:` does. Otherwise to the job's steps, without
-    /// the batch script.
+    /// Send it to the batch script only, as `scancel --batch` does. Otherwise to the job's steps, without the
+    /// batch script. slurmrestd has no such choice: it always signals both.
     pub(crate) batch: bool,
 }
 

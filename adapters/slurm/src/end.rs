@@ -1,5 +1,5 @@
-//! How a run of a script ended, from the end marker that its wrapper wrote. The marker takes precedence over
-//! Slurm: a controller that crashed may report an end that the script never had. Pure.
+//! How a run of a script ended, from its end marker: the file `ends/RUN` that its wrapper wrote. The marker
+//! takes precedence over Slurm: a controller that crashed may report an end that the script never had. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,8 @@ use taskbridge_sdk::Timestamp;
 
 use crate::driver::queue_text::moment;
 
-/// Exit code of a wrapper that found the fence of an earlier run.
+/// Exit code of a wrapper that found the fence of its run: an earlier start of this run created it, or the
+/// server closed it.
 pub(crate) const NOT_AGAIN: u32 = 97;
 
 /// Exit code of a wrapper that cannot use the job's folder.
@@ -48,12 +49,12 @@ impl fmt::Display for Run {
 pub(crate) struct EndMarker {
     /// The exit code in the shell's convention: above 128 it means a signal.
     pub(crate) code: u32,
-    /// The signal that stopped the wrapper, if any.
+    /// The last of TERM, INT and HUP that the wrapper received and passed on to the script, if any.
     pub(crate) told: Option<String>,
     pub(crate) began: Option<Timestamp>,
     pub(crate) ended: Option<Timestamp>,
     pub(crate) node: Option<String>,
-    /// CPU time used on the first node.
+    /// CPU time of the script and its ended children on the node of the wrapper.
     pub(crate) cpu: Option<Duration>,
 }
 
@@ -79,7 +80,8 @@ impl EndMarker {
         self.code.checked_sub(128).filter(|signal| (1..=64).contains(signal))
     }
 
-    /// Returns true if a signal stopped or killed the script, so that its exit code means little.
+    /// Returns true if the script was sent TERM, INT or HUP, or was killed by SIGKILL or SIGTERM. Its exit
+    /// code then means little.
     pub(crate) fn was_stopped(&self) -> bool {
         self.told.is_some() || matches!(self.signal(), Some(9 | 15))
     }

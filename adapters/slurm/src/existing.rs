@@ -13,7 +13,8 @@ use crate::plan::{Attached, Plan};
 use crate::start::{unreadable, unwritable};
 use crate::state::Phase;
 
-/// The file that marks a signal that is being sent.
+/// The file that is written before a signal is sent. While the job has no stored end, it means that the
+/// signal may have been sent.
 const SENDING: &str = "sending";
 
 impl Slurm {
@@ -205,7 +206,7 @@ mod tests {
         Row { tasks, ..row(7, "tb-a", state) }
     }
 
-    /// Neither does an array with pending elements beside running ones.
+    /// Neither does an array with pending tasks beside running ones.
     #[tokio::test]
     async fn pending_job_gets_no_signal() {
         let waiting = || tasks(State::Pending, Tasks::Many(vec![2, 3]));

@@ -1,6 +1,7 @@
 //! Rejects a start that no node of the cluster could ever run, before anything is submitted. Slurm does not
 //! test a held submission, and such a job would stay pending forever. Results are cached for a while, so that
-//! a frequently called tool costs Slurm one test. If the test fails, the job is submitted and Slurm decides.
+//! a frequently called tool costs Slurm one test. If the test gives no result in time, the job is submitted
+//! and Slurm decides.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use crate::backend::Slurm;
 use crate::driver::{Options, Submission};
 
-/// How long a start waits for the test.
+/// How long a start waits for the test, at most.
 pub(crate) const WITHIN: Duration = Duration::from_secs(5);
 
 /// How long a positive result, or the lack of a result, is cached.

@@ -1,6 +1,10 @@
 //! A job's folder on the shared file system. Everything known of a job survives the server only here, and the
-//! job's wrapper writes here. It must not know Slurm. A file with a single author is published atomically:
-//! the first write wins.
+//! job's wrapper writes here. It must not know Slurm. Files are published atomically: [`Folder::write`]
+//! replaces a file, and [`Folder::write_first`] keeps the file that exists.
+//!
+//! A *fence* is the folder `ran/RUN`. A wrapper runs the script only if its own `mkdir` created the fence, so
+//! a run happens at most once. The server closes the fence of a run that must never begin by creating it
+//! first. An *end marker* is the file `ends/RUN`, in which the wrapper writes how the run ended.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -34,15 +38,23 @@ const MOST_RUNS: usize = 200_000;
 /// Number of bytes that are copied before the data is synced.
 const COPIED_AT_ONCE: u64 = 16 * 1024 * 1024;
 
-/// The names within the folder.
+/// The [`crate::plan::Plan`] of the job, written before the submission.
 pub(crate) const PLAN: &str = "plan.json";
+/// The job's number, written once after the submission. A job with this file is a *recorded* job.
 pub(crate) const ID: &str = "id";
+/// The job may be released. Written before the release.
 pub(crate) const GO: &str = "go";
+/// Slurm has accepted a release. The time of the file is the time of the release.
 pub(crate) const RELEASED: &str = "released";
+/// The job is to be cancelled. Written before the request to Slurm.
 pub(crate) const CANCELLED: &str = "cancelled";
+/// The first answer to the question of an approval: `yes` or `no`.
 pub(crate) const ANSWER: &str = "answer";
+/// The stored end of the job: its final observation.
 pub(crate) const OBSERVED: &str = "observed.json";
+/// The folder of the fences.
 const RAN: &str = "ran";
+/// The folder of the end markers.
 const ENDS: &str = "ends";
 /// A file in a fence that the server created instead of a run.
 const SHUT: &str = "shut";
@@ -219,7 +231,8 @@ impl Folder {
         Ok(self.markers()?.len())
     }
 
-    /// Returns the ends of the wanted runs: at most `most` of them, and until the deadline.
+    /// Returns the ends of the wanted runs: at most `most` of them. After the deadline it stops once it has
+    /// one.
     pub(crate) fn ends_of(
         &self,
         most: usize,

@@ -1,5 +1,5 @@
 //! Reads the jobs' folders during a poll. On a slow file system this takes several polls. Each one continues
-//! where the last one stopped.
+//! where the last one stopped. It must not send a request to Slurm.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::start::unreadable;
 pub(crate) const SHOWN_WITHIN: Duration = Duration::from_secs(45);
 
 impl Slurm {
-    /// Returns the jobs with their plans. A plan is read once.
+    /// Returns the jobs with their plans. A plan is read once and then cached.
     pub(crate) async fn cases(&self, places: Vec<(SlurmHandle, bool)>) -> Result<Vec<JobSnapshot>> {
         let mut cases: Vec<JobSnapshot> = places
             .into_iter()
@@ -76,7 +76,8 @@ impl Slurm {
         turns.into_iter().zip(bare).map(|(turn, bare)| self.taken(turn, bare)).collect()
     }
 
-    /// Treats jobs whose scripts ended [`SHOWN_WITHIN`] ago as ended, whatever Slurm shows.
+    /// Treats jobs as ended, whatever Slurm shows, once this process has seen for [`SHOWN_WITHIN`] that all
+    /// their scripts have ended.
     pub(crate) async fn believe_markers(&self, mut cases: Vec<JobSnapshot>) -> Vec<JobSnapshot> {
         for case in &mut cases {
             case.scripts_ended =
@@ -126,7 +127,8 @@ impl Slurm {
         }
     }
 
-    /// Returns the maximum time that one poll reads, in addition to its requests to Slurm.
+    /// Returns the maximum time of one scan of the folders. A poll makes up to three: plans, folders, and
+    /// markers of jobs that Slurm still shows as running.
     fn reading_time(&self) -> Duration {
         self.disks.jobs.limit() / 2
     }

@@ -1,5 +1,6 @@
-//! What this process remembers about jobs: when it last acted on them, and since when they have been over.
-//! All of it may be lost. It only speeds up responses, or delays those that would be premature.
+//! What this process remembers about jobs: when it last acted on them, since when they have been over, and
+//! what it has counted and read of arrays. All of it may be lost: it must not be the only place of a fact. It
+//! only speeds up responses, or delays those that would be premature.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -130,7 +131,7 @@ impl JobCache {
         self.times.lock().get(key).and_then(|times| times.touched)
     }
 
-    /// Returns how long this process has seen the job to be over.
+    /// Returns how long this process has seen the job to be over. The first call sets the time.
     pub(crate) fn over_for(&self, key: &str) -> Duration {
         self.with(key, |times| times.over.get_or_insert_with(Instant::now).elapsed())
     }
@@ -169,12 +170,13 @@ impl JobCache {
         self.with(key, |times| times.preempted = Some((restarts, preempted)));
     }
 
-    /// Returns how long this process has seen all of its scripts ended while Slurm shows it as running.
+    /// Returns how long this process has seen all of its scripts ended while Slurm shows it as running. The
+    /// first call sets the time.
     pub(crate) fn scripts_ended_for(&self, key: &str) -> Duration {
         self.with(key, |times| times.scripts_ended.get_or_insert_with(Instant::now).elapsed())
     }
 
-    /// Returns how long this process has seen it as a duplicate under its key.
+    /// Returns how long this process has seen it as a duplicate under its key. The first call sets the time.
     pub(crate) fn too_many_for(&self, key: &str) -> Duration {
         self.with(key, |times| times.too_many.get_or_insert_with(Instant::now).elapsed())
     }

@@ -35,10 +35,10 @@ const PREEMPTION: &str = "DUE TO PREEMPTION";
 /// Number of bytes at the end of a log that are searched for that text.
 const PREEMPTION_WITHIN: usize = 64 * 1024;
 
-/// A job that is being polled.
+/// A job that is being polled, with what the poll has learnt so far.
 pub(crate) struct JobSnapshot {
     pub(crate) place: SlurmHandle,
-    /// A client may notice the job's progress.
+    /// A client is waiting for progress: the field `watched` of [`taskbridge_sdk::Subject`].
     pub(crate) watched: bool,
     pub(crate) folder: Folder,
     pub(crate) plan: Option<Arc<Plan>>,
@@ -102,7 +102,7 @@ impl JobSnapshot {
         if self.wrong.is_some() {
             return;
         }
-        // Unwatched jobs cause no reads on a shared file system.
+        // The log of an unwatched job is not read, because the file system may be shared.
         if self.watched && self.is_running() {
             self.printed = log::printed(&self.folder);
         }
@@ -119,7 +119,7 @@ impl JobSnapshot {
         }
     }
 
-    /// Reads what is useful only while the job is pending or running.
+    /// Reads what is useful only while the job is pending or running; nothing for an ended one.
     fn read_while_alive(&mut self, until: Instant) -> Result<()> {
         self.count(until)?;
         if !self.needs_marks() {
@@ -147,12 +147,13 @@ impl JobSnapshot {
         Ok(())
     }
 
-    /// Returns the tasks of an array that still has pending or running tasks.
+    /// Returns all tasks of an array, if some of them are pending or running.
     pub(crate) fn tasks_that_go_on(&self) -> Option<Vec<u32>> {
         self.plan.as_ref().filter(|_| self.is_alive()).and_then(|plan| plan.tasks())
     }
 
-    /// Returns true if only the accounting database knows how some tasks ended, and a client may notice.
+    /// Returns true if only the accounting database may know how some tasks ended, and a client waits for
+    /// progress.
     pub(crate) fn needs_records(&self) -> bool {
         let tasks = self.tasks_that_go_on().filter(|_| self.watched && self.wrong.is_none());
         tasks.is_some_and(|tasks| self.tally.lock().needs_accounting(&tasks, &self.rows))
@@ -225,7 +226,7 @@ impl JobSnapshot {
         self.rows.iter().any(|row| row.state.phase() == Phase::Running)
     }
 
-    /// Returns true if Slurm shows the job as running and all of its scripts have recorded their ends. False
+    /// Returns true if Slurm shows each script as running or ended, and all have recorded their ends. False
     /// for a job that may be requeued, since another run can follow. False for a completing job, since Slurm
     /// reports the reason of its end next.
     fn scripts_have_ended(&self) -> Result<bool> {
@@ -244,8 +245,8 @@ impl JobSnapshot {
         Ok(ended >= runs)
     }
 
-    /// Returns how many scripts Slurm has shown as running for at least [`BEGINS_WITHIN`] without a fence of
-    /// theirs. For a requeued job, the fence of an earlier run counts.
+    /// Returns how many scripts Slurm has shown as running for at least [`BEGINS_WITHIN`] that have not
+    /// created their fence. The fence of an earlier run counts. Zero for an unwatched or attached job.
     fn scripts_not_begun(&self, now: Timestamp) -> Result<usize> {
         let is_ours = self.plan.as_ref().is_some_and(|plan| plan.attached.is_none());
         let is_late = |row: &&Row| {
@@ -264,7 +265,7 @@ impl JobSnapshot {
         !self.is_alive() || self.rows.iter().any(Row::is_held_by_user)
     }
 
-    /// Returns true if the accounting database must be queried for the job.
+    /// Returns true if the job is over and the accounting database must be queried for its end.
     pub(crate) fn is_over(&self) -> bool {
         !self.is_alive()
             && self.plan.is_some()

@@ -1,5 +1,6 @@
-//! The jobs folder. A marker file is written into it at its first use. If a folder has lost its marker, its
-//! file system is not mounted, and its content is unknown.
+//! The jobs folder. A marker file is written into it at its first use. A folder that has lost its marker
+//! counts as one whose file system is not mounted: its content is unknown. Only when a process first uses the
+//! folder, jobs in it count like a marker.
 
 use std::fs;
 use std::io;

@@ -1,6 +1,7 @@
-//! A poll of many jobs. One squeue call returns all pending and running jobs. For jobs that have left the
-//! queue, one sacct call and their folders provide the rest. The end of a job is stored once, so that it
-//! never changes afterwards.
+//! A poll of many jobs. One request for the queue, which may be cached, returns all jobs of the user that the
+//! controller still knows. Accounting queries (of several hundred jobs each) and the jobs' folders provide
+//! the rest. The end of a job is stored once, so that it never changes afterwards. A poll also releases held
+//! jobs again, cancels duplicates, and repeats lost cancellations. It must not start anything.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -63,8 +64,8 @@ impl Slurm {
         if places.is_empty() {
             return Ok(Vec::new());
         }
-        // If the cluster was unreachable at the start, this call learns whether it has an accounting
-        // database.
+        // If the cluster was unreachable when the backend connected, this call learns whether it has an
+        // accounting database.
         self.cluster().await?;
         self.folder_is_made().await?;
         let mut cases = self.cases(places).await?;
@@ -102,7 +103,7 @@ impl Slurm {
         self.known.touched(key).is_some_and(|at| at.elapsed() < YOUNG)
     }
 
-    /// Returns true if a poll that started at `began` includes this process's last change of the job.
+    /// Returns true if a queue that was requested at `began` includes this process's last change of the job.
     fn is_seen_since(&self, key: &str, began: Instant) -> bool {
         self.known.touched(key).is_none_or(|touched| touched < began)
     }
@@ -163,7 +164,8 @@ impl Slurm {
         Ok(answers)
     }
 
-    /// Observes a pending or running job. Releases a job that is still held because its release failed.
+    /// Observes a pending or running job. A job that is still held is released again if its release failed,
+    /// or cancelled again if it was cancelled.
     async fn observe_active(&self, case: &JobSnapshot, position: Option<usize>) -> Observation {
         let key = &case.place.key;
         self.known.clear_ended(key);
@@ -203,7 +205,7 @@ impl Slurm {
             return Ok(Observation::new(JobState::Gone)
                 .with_message("Slurm does not know the job, and it left no folder"));
         };
-        // A poll from before the submission knows nothing of the job.
+        // A queue that was requested before the submission does not contain the job.
         if case.rows.is_empty() && !self.is_seen_since(&key, began) {
             return Ok(Observation::new(JobState::Queued).with_message("submitted"));
         }
@@ -284,7 +286,8 @@ fn beginning() -> Observation {
     Observation::new(JobState::Running).with_message("it has begun")
 }
 
-/// Stores how a job ended, and returns the stored end. If another process stored one first, that one counts.
+/// Stores how a job ended, and returns the stored end. If another poll stored one first, here or in another
+/// process, that one counts.
 fn keep(folder: &Folder, observation: &Observation) -> Result<Observation> {
     let text = serde_json::to_vec(observation)
         .map_err(|e| Error::unavailable("the end cannot be written").caused_by(e))?;

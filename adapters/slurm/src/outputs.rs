@@ -17,7 +17,8 @@ const RESULT_BYTES: u64 = 1024 * 1024;
 /// Maximum number of bytes of each log in the result of a successful job.
 pub(crate) const LOG_BYTES: usize = 4 * 1024;
 
-/// The same for a failed job, whose text stays below 2 KiB.
+/// The same for a failed job, whose text should stay short. Each log of a failed array task gets a third of
+/// it.
 pub(crate) const FAILED_LOG_BYTES: usize = 600;
 
 /// The output that was read so far.
@@ -48,9 +49,9 @@ impl JobOutputs {
         }
     }
 
-    /// Checks that the folder in which the script ran exists, if anything is read from it. A folder on
-    /// another file system existed at the submission. After a reboot of this machine, it may not be mounted
-    /// yet.
+    /// Returns false, and adds a message, if the folder in which the script ran does not exist and something
+    /// must be read from it. Always true for a folder below the job's own. A folder outside of it existed at
+    /// the submission. After a reboot of this machine, it may not be mounted yet.
     pub(crate) fn finds_root(&mut self, plan: &Plan, folder: &Folder) -> bool {
         let is_ours = plan.root.starts_with(folder.path());
         if is_ours || (plan.result.is_none() && plan.artifacts.is_empty()) {

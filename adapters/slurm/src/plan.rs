@@ -1,5 +1,5 @@
 //! The facts about a job that are needed after its start. They are written into its folder before the
-//! submission, since the handle only identifies the job. Plain data.
+//! submission, since the handle only identifies the job. They never change. Plain data.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
-//! Cache of the queue: one squeue call serves all jobs and all callers. A slow or failing controller is
-//! polled less often. All of it may be lost.
+//! Cache of the queue and of positions, and rate limit of accounting queries. One request for the queue
+//! serves all jobs and all callers. A slow or failing controller is polled less often. All of it may be lost.
+//! It must not know keys or folders.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use tokio::time::Instant;
 
 use crate::driver::{Driver, JobId, Record, Row};
 
-/// Slurm is busy with our requests for at most one part in this many of the time.
+/// Requests for the queue, and for positions, take at most one part in this many of the time: the interval is
+/// at least this many times the duration of the last request.
 const SHARE: u32 = 20;
 
 /// Maximum backoff after a failure.
@@ -29,7 +31,7 @@ const MANY: usize = 100;
 /// for its record, so one more query precedes a report without it.
 const ACCOUNTING_LONGEST: Duration = Duration::from_secs(10);
 
-/// How long one poll continues to query the accounting database.
+/// After this time, a poll sends no further accounting query.
 const ASKED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A snapshot of the queue.
@@ -76,9 +78,10 @@ pub(crate) enum AccountingReply {
 pub(crate) enum Freshness {
     /// The interval from the config.
     Usual,
-    /// Some of the jobs have just been submitted.
+    /// Some of the jobs have just been changed, such as submitted: a fifth of the interval.
     Young,
-    /// Some jobs are missing from the poll that began at this time.
+    /// Some jobs are missing from the queue that was requested at this time: at most [`SHORTEST`], if the
+    /// cached queue is no newer.
     Missing(Instant),
 }
 
@@ -204,8 +207,9 @@ impl QueueCache {
     }
 
     /// Returns the accounting records of these jobs, as far as they are queried now. Recently queried jobs
-    /// are not queried again, and small queries are rate-limited. A job that was not queried is missing from
-    /// the result. During a backoff, every job gets [`AccountingReply::Nothing`].
+    /// are not queried again, and queries of fewer than [`MANY`] jobs are rate-limited. A job that was not
+    /// queried is missing from the result. If a query fails, its jobs get [`AccountingReply::Nothing`], and
+    /// no further query follows. During a backoff, every job gets [`AccountingReply::Nothing`].
     pub(crate) async fn accounted(
         &self,
         driver: &dyn Driver,

@@ -1,5 +1,5 @@
-//! What a poll does about held jobs. Decides whether to release one again, since either its user has held it
-//! or the controller lost a release in a crash. Also finds and cancels duplicates.
+//! What a poll does about held jobs. It decides whether to release a held job again: not if its user has held
+//! it, but if the controller lost the release in a crash. It also finds and cancels duplicates.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -22,7 +22,8 @@ pub(crate) const TRY_EVERY: Duration = Duration::from_secs(10);
 /// Maximum difference between the clocks of a controller and a file system.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
-/// Maximum downtime of a crashed controller. After a longer one, a held job counts as held by its user.
+/// Maximum time from a release to the start of a controller that lost it in a crash. If the controller
+/// started later, a held job counts as held by its user.
 pub(crate) const AWAY_FOR: Duration = Duration::from_secs(600);
 
 /// How long the controller's start time is cached. It is requested only if a released job is held.

@@ -17,7 +17,8 @@ use crate::table;
 use crate::terminal_state::{Accounting, JobOutcome, TerminalEvidence, TerminalState, fates};
 use crate::usage::{self, Usage};
 
-/// How long to wait for a job's output while the server of its file system is unavailable.
+/// How long to wait for a job's output that cannot be read, because the server of its file system is
+/// unavailable.
 const READ_WITHIN: Duration = Duration::from_hours(1);
 
 /// Maximum number of failed tasks whose logs are in a result.
@@ -30,7 +31,8 @@ pub(crate) enum Conclusion {
     Ended(Observation, Vec<Run>),
 }
 
-/// Concludes from the facts about a job without pending or running parts.
+/// Concludes from the facts about a job without pending or running parts. `patience` is how long to wait for
+/// its accounting records.
 pub(crate) fn conclude(
     plan: &Plan,
     facts: &TerminalEvidence,
@@ -235,7 +237,8 @@ fn in_brackets(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(" [{name}]") }
 }
 
-/// Returns what to request next time, if the request was too small.
+/// Returns what to do next time, if the job failed because it requested too little memory or time, or because
+/// of a node.
 fn advice(plan: &Plan, fate: &TerminalState, verdict: &JobOutcome, usage: &Usage) -> Option<String> {
     if !matches!(verdict, JobOutcome::Bad(_)) {
         return None;

@@ -1,5 +1,5 @@
 //! Decides where a script runs. A caller's values may select something below the folder that the config
-//! names, and nothing outside of it.
+//! names. They must not add a `..` or make the path absolute. Symbolic links in that folder are followed.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! The runs of an ended array, read from its folder. There can be thousands. A poll reads until its deadline,
-//! and the next one continues. All of it may be lost.
+//! The runs of an ended job, read from its folder. An array can have thousands. A poll reads until its
+//! deadline, and the next one continues. All of it may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,7 +16,8 @@ pub(crate) struct Runs {
     ends: BTreeMap<Run, EndMarker>,
     /// Runs whose marker is invalid.
     no_ends: BTreeSet<Run>,
-    /// Runs without a marker: whether they began themselves, and whether a second run found their fence.
+    /// Runs without a marker: `None` if the server closed their fence, otherwise whether a second run found
+    /// it.
     fences: BTreeMap<Run, Option<bool>>,
 }
 
@@ -29,8 +30,8 @@ pub(crate) struct AllRuns {
 }
 
 impl Runs {
-    /// Continues reading until the deadline, with at least one file. Returns the result once everything has
-    /// been read.
+    /// Continues reading until the deadline, with at least one file; without a deadline, to the end. Returns
+    /// the result once everything has been read.
     pub(crate) fn read(&mut self, folder: &Folder, until: Option<Instant>) -> io::Result<Option<AllRuns>> {
         let (fences, markers) = (folder.fences()?, folder.markers()?);
         let mut is_first = true;

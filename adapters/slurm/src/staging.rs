@@ -1,5 +1,6 @@
-//! Copies the files of a call into the job's folder. A large file can take longer than the call's timeout.
-//! Copying continues after that, and the repeated call finds the file complete or still being copied.
+//! Copies the files on the server that a call names into the job's folder. A large file can take longer than
+//! the call's timeout. Copying continues after that, and the repeated call finds the file complete or still
+//! being copied. It must not submit anything.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +17,7 @@ use crate::folder::Folder;
 use crate::job_request::SubmitRequest;
 use crate::start::unwritable;
 
-/// The files that are being copied.
+/// The files that this process is copying.
 static UNDER_WAY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// A guard for the only copy of a file in progress.
@@ -37,7 +38,7 @@ impl Drop for Copying {
 }
 
 impl Slurm {
-    /// Copies the order's files from their sources. `Unavailable` while the copy is in progress.
+    /// Copies the request's files from their sources. `Unavailable` while the copy is in progress.
     pub(crate) async fn stage(&self, folder: &Folder, order: &SubmitRequest) -> Result<()> {
         if order.copies.is_empty() {
             return Ok(());
@@ -58,7 +59,7 @@ impl Slurm {
     }
 }
 
-/// Copies a file unless it exists. Returns false if it is already being copied.
+/// Copies a file unless it exists with the same size. Returns false if it is already being copied.
 fn copy_once(folder: &Folder, from: &SourceFile, name: &str, mode: u32) -> Result<bool> {
     let target = folder.file(name);
     let Some(_copying) = Copying::begin(target.clone()) else { return Ok(false) };

@@ -1,6 +1,7 @@
-//! Starts a job: submits it held, records it in its folder, and only then releases it. An unrecorded job was
-//! never released, so a start can be repeated. Anything that an earlier attempt left stays held, and is
-//! cancelled when it is found.
+//! Starts a job: submits it held, records its number in its folder, and only then releases it. We never
+//! release an unrecorded job, so a start can be repeated. A job that an earlier attempt left unrecorded stays
+//! held. A repeated start or a search adopts one such job, which means that it records it, and cancels the
+//! others.
 
 use taskbridge_sdk::{Error, ErrorKind, JobSpec, Result, Started};
 
@@ -70,7 +71,7 @@ impl Slurm {
                 // The files of the call are not kept for a job that was refused and never existed.
                 if !job.may_exist && is_refusal(error.kind()) {
                     let folder = self.folder(key);
-                    // Another process may have taken over the start while this one was paused.
+                    // Another start of this key may have recorded a job meanwhile, while this one was paused.
                     let remove = move || match folder.read(ID) {
                         Ok(None) => std::fs::remove_dir_all(folder.path()),
                         _ => Ok(()),
@@ -96,7 +97,7 @@ impl Slurm {
         Ok(self.started(&cluster.name, key, recorded))
     }
 
-    /// Finds a job of this key, recorded or not. Releases nothing.
+    /// Finds a job of this key. Adopts an unrecorded one: see `adopt`. Releases nothing.
     pub(crate) async fn find_job(&self, job: &JobSpec) -> Result<Option<Started>> {
         let key = job.key.as_str();
         let cluster = self.cluster().await?;
@@ -153,11 +154,12 @@ impl Slurm {
         written
     }
 
-    /// Finds a job of this name that was submitted but not recorded, records it, and cancels its duplicates.
+    /// Finds a job of this name that was submitted but not recorded, records it, and cancels its held
+    /// duplicates.
     async fn adopt(&self, key: &str) -> Result<Option<JobId>> {
         let mut rows: Vec<Row> = self.driver.named(key).await?;
         rows.retain(|row| row.name == key && !row.state.has_ended());
-        // A job that was released by hand comes first, then the oldest.
+        // A job that its user or an administrator released comes first, then the oldest.
         rows.sort_by_key(|row| (row.is_held_by_user(), row.job));
         let Some(first) = rows.first() else { return Ok(None) };
         let (folder, id) = (self.folder(key), first.job);

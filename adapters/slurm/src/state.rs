@@ -27,7 +27,7 @@ pub(crate) enum State {
     Cancelled,
     Preempted,
     Revoked,
-    /// A state that this version does not know. No conclusion is drawn from it.
+    /// A state that this version does not know. It counts as running, so that no end is concluded from it.
     Unknown,
 }
 

@@ -1,4 +1,5 @@
-//! Cancels a job: checks it before and after, since scancel always reports success.
+//! Cancels a job: checks it before and after, since scancel reports success even if it cancelled nothing. It
+//! must not cancel a job that is only followed, or that belongs to another user.
 
 use taskbridge_sdk::{Error, Result};
 

@@ -18,7 +18,7 @@ const STARTS_WITHIN: Duration = Duration::from_hours(24);
 const STAMP: &str = ".swept";
 
 /// Removes every folder whose job's end was stored at least `keep` ago, or whose job has stayed unrecorded
-/// for `keep` and [`STARTS_WITHIN`].
+/// for the longer of `keep` and [`STARTS_WITHIN`].
 pub(crate) fn sweep(jobs: &Path, keep: Duration) -> io::Result<()> {
     disk::enter_path(jobs);
     // A job may have replaced the stamp by a symbolic link or a FIFO.

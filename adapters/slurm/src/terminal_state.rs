@@ -17,7 +17,8 @@ const SEEN_WITHIN: Duration = Duration::from_secs(5);
 /// How long to wait for the end marker of a script that Slurm forgot, or started a second time while it ran.
 const HEARD_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long Slurm may not know a job before it counts as lost. Accounting records are a few seconds late.
+/// How long Slurm may not know a job that never began before it counts as lost. Accounting records are a few
+/// seconds late.
 const KNOWN_WITHIN: Duration = Duration::from_secs(20);
 
 /// The signal number with which Slurm reports that it could not open a job's output files.
@@ -34,7 +35,8 @@ pub(crate) struct TerminalEvidence {
     /// The runs that began, and whether a second run found the same fence.
     pub(crate) ran: BTreeMap<Run, bool>,
     pub(crate) ends: BTreeMap<Run, EndMarker>,
-    /// We sent Slurm a request to cancel the job.
+    /// A server cancelled the job, for a client, a deadline or a declined approval. The request to Slurm was
+    /// sent, or was about to be sent.
     pub(crate) cancelled: bool,
     /// Another of our jobs has or had the same number.
     pub(crate) number_given_again: bool,
@@ -44,7 +46,7 @@ pub(crate) struct TerminalEvidence {
     pub(crate) users: BTreeMap<u32, String>,
     /// The log shows that Slurm preempted the job.
     pub(crate) preempted: bool,
-    /// How long the job has been over.
+    /// How long this process has seen the job to be over. Time for which its folder hung does not count.
     pub(crate) over_for: Duration,
 }
 

@@ -16,7 +16,8 @@ pub(crate) struct Usage {
     pub(crate) limit: Option<Duration>,
     pub(crate) max_memory: Option<u64>,
     pub(crate) asked_memory: Option<String>,
-    /// The requested memory in bytes, of all its processors on a node.
+    /// The requested memory in bytes. If it was requested per CPU, the sum for all CPUs in the accounting
+    /// record.
     pub(crate) memory_limit: Option<u64>,
     pub(crate) cpu_time: Option<Duration>,
     pub(crate) cpus: Option<u32>,

@@ -1,6 +1,7 @@
-//! The batch script that Slurm runs: `wrapper.sh`, which runs the script of a job's folder once and writes
-//! its end marker. The format of the files that it reads and writes is stable, since jobs outlive the
-//! server's version. Pure.
+//! The batch script that Slurm runs: `wrapper.sh`. It creates the fence of its run, runs the script of the
+//! job's folder only if the fence did not exist, and writes the end marker (see [`crate::folder`]). The
+//! format of the files that it reads and writes must not change, since jobs outlive the server's version.
+//! Pure.
 
 use crate::quote::line_word;
 

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use crate::config::Config;
 
-/// Account and region, or the address of an AWS emulator.
+/// Region, with the account or, for an AWS emulator, its address.
 pub(crate) struct Account {
     region: String,
     /// Host of an endpoint without TLS. AWS has no such endpoints, and emulators all use the same account

@@ -1,4 +1,5 @@
-//! Delivery of answers to the steps that asked.
+//! Delivery of answers to the steps that asked. The history decides whether a question is still open, and an
+//! answer is delivered once: a repeated answer is accepted only if it equals the first.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::backend::StepFunctions;
 use crate::question_history::{DECLINED, QuestionOutcome, QuestionSettlement};
 use crate::tokens::PendingToken;
 
-/// How long the history may not yet show a delivered answer.
+/// How long a delivered answer is remembered, because the history may not show it yet.
 const UNSEEN: Duration = Duration::from_secs(120);
 
 /// Recently delivered answers, by execution and question.

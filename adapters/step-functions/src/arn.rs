@@ -2,7 +2,7 @@
 
 use taskbridge_sdk::{JobHandle, Timestamp};
 
-/// State machine, optionally with a version or alias.
+/// ARN of a state machine, optionally with a version or alias.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MachineArn {
     text: String,

@@ -36,10 +36,10 @@ use crate::tokens::Tokens;
 /// How long a new execution may be unknown to parts of AWS.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// How long a failed read of a history is remembered.
+/// How long after its first failed read the history of an execution counts as unread.
 const UNREAD: Duration = Duration::from_secs(600);
 
-/// Maximum number of executions with remembered failures.
+/// Maximum number of executions with remembered failures. Beyond it, all are forgotten.
 const MOST_UNREAD: usize = 10_000;
 
 /// Step Functions as a backend.

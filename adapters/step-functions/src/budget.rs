@@ -1,6 +1,6 @@
 //! Client-side rate limits: a token bucket per operation, with the quotas that AWS documents for smaller
-//! regions. They ensure that this server alone never causes throttling of the account. It must not wait: an
-//! empty bucket returns the delay.
+//! regions. They ensure that this process alone does not exceed these quotas. Calls of SQS and STS are not
+//! limited here. It must not wait: an empty bucket returns the delay.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::config::Quota;
 
-/// Operation of AWS.
+/// Rate-limited operation of AWS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Start,

@@ -1,7 +1,8 @@
-//! Credentials of AWS calls. With `per_caller`, a call that changes something uses a session of the person on
-//! whose behalf it is made. The bridge's own credentials assume one role, under the person's name and tags.
-//! Reads use the bridge's own credentials, so that one call reports on the executions of many people. It must
-//! never use other credentials in place of a person's.
+//! Credentials of AWS calls. With `per_caller`, a call that starts, stops or answers uses a session of the
+//! person on whose behalf it is made. The bridge's own credentials assume one role, under the person's name
+//! and tags. All other calls use the bridge's own credentials: reads, so that one call reports on the
+//! executions of many people, heartbeats, the queue, and the rejection of an invalid question. It must never
+//! use other credentials in place of a person's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ const MOST: usize = 1000;
 const AHEAD: Duration = Duration::from_secs(300);
 /// How long before its end a session is no longer used.
 const MARGIN: Duration = Duration::from_secs(30);
-/// Name of the self-check at AWS.
+/// Session name of the self-check at AWS.
 const DOCTOR: &str = "taskbridge-doctor";
 
 /// Signer of a call.
@@ -110,7 +111,7 @@ impl CallerSessions {
         Ok(Signer::Person(session, credentials))
     }
 
-    /// Returns the session of the self-check.
+    /// Returns the signer of the self-check.
     pub(crate) async fn doctor(&self) -> Result<Signer> {
         self.signer(Some(&OnBehalfOf::named(DOCTOR))).await
     }
@@ -198,7 +199,7 @@ impl CallerSessions {
 mod tests {
     use super::*;
 
-    /// A session is refreshed after two thirds of its duration and is not used just before its end.
+    /// A session is refreshed from `AHEAD` before its end, and not used from `MARGIN` before its end.
     #[test]
     fn session_is_refreshed_before_expiry() {
         let minutes = |n: u64| Duration::from_secs(60 * n);

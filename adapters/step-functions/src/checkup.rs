@@ -28,7 +28,7 @@ const SKEW: Duration = Duration::from_secs(300);
 /// checked.
 const MOST_DISCOVERED: usize = 20;
 
-/// Parts of the config that only the self-check needs.
+/// Parts of the config that the self-check and the IAM policies need.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) backend: String,
@@ -166,7 +166,8 @@ impl StepFunctions {
         }
     }
 
-    /// Checks that a tool's state machine exists and can be started or followed.
+    /// Checks that a tool's state machine exists and fits the tool. Adds to `needs` only the permission to
+    /// describe it; the others follow from the returned state machine.
     async fn of_tool(
         &self,
         tool: &ToolTarget,
@@ -249,7 +250,8 @@ impl StepFunctions {
         (finding, Some(used))
     }
 
-    /// Adds the state machines that discovery found so far, which may be none.
+    /// Adds the state machines that discovery found so far, which may be none, up to `MOST_DISCOVERED` in
+    /// `used`. Adds a warning for each one that cannot be offered as a tool.
     fn of_discovered(&self, found: &mut Vec<Finding>, used: &mut Vec<Used>) {
         if self.settings.discovers.is_none() {
             return;

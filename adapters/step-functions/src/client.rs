@@ -47,8 +47,6 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
     let Some(provider) = provider else {
         return Err(Error::denied("no AWS credentials were found: set `profile`, or AWS_ACCESS_KEY_ID"));
     };
-    // Each call retries credentials that are only slow or unreachable now. Missing credentials are reported
-    // immediately.
     let endpoint = config.endpoint.clone().or_else(|| found.endpoint_url().map(str::to_owned));
     let account = Account::new(config, &region, endpoint.as_deref());
     let builder = aws_sdk_sts::config::Builder::from(&found)
@@ -71,6 +69,8 @@ pub(crate) async fn connect(config: &Config, context: &Connect) -> Result<Client
         }
         Err(error) => {
             let error = without_credentials("looking for credentials", &error);
+            // Each call asks again for credentials that are only slow or unreachable now. Missing credentials
+            // are reported immediately.
             if error.kind() != ErrorKind::Unavailable {
                 return Err(error.while_connecting());
             }

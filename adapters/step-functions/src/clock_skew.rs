@@ -1,4 +1,4 @@
-//! Clocks of AWS and of this machine. No other file of the adapter reads this machine's clock.
+//! Clocks of AWS and of this machine. No other file of the adapter reads this machine's wall clock.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ pub(crate) struct ClockReading {
 pub(crate) struct ClockInterceptor(Arc<Mutex<Option<ClockReading>>>);
 
 impl ClockInterceptor {
-    /// Returns the times of the last response.
+    /// Returns the times of the last response that had a valid `date` header.
     pub(crate) fn heard(&self) -> Option<ClockReading> {
         *self.0.lock()
     }

@@ -1,5 +1,6 @@
-//! Config of this backend and its tools. It only defines shapes, which [`crate::check`] validates. The
-//! comments below become the descriptions in the config's JSON Schema.
+//! Config of this backend and its tools. It defines shapes and checks single values of `per_caller`;
+//! [`crate::check`] validates the rest. The comments below become the descriptions in the config's JSON
+//! Schema.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -14,7 +14,8 @@ pub(crate) struct Definition {
     pub(crate) timeout_seconds: Option<u64>,
     /// States that are not nested in another state.
     top: HashSet<String>,
-    /// States in the order in which an execution passes them, if there is no choice on the path.
+    /// States in the order in which an execution passes them. `None` if there is a choice or a loop on the
+    /// path.
     way: Option<Vec<String>>,
     /// For each state with branches: the number of branches, and the states that can end a branch.
     branches: HashMap<String, (usize, HashSet<String>)>,

@@ -1,6 +1,6 @@
 //! Translation of failed AWS calls to errors of the sdk. [`meaning`] is the whole table. A message must not
-//! contain a secret: AWS may quote a session token in a message about a signature, so such messages are never
-//! passed on.
+//! contain a secret: AWS may quote a session token in a message about a signature, and a task token in the
+//! response to a `SendTask` call, so these messages are never passed on.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use aws_sdk_sfn::error::{ConnectorError, ProvideErrorMetadata, SdkError};
 use hyper_util::client::legacy::Error as ClientError;
 use taskbridge_sdk::{Error, ErrorKind, find_cause, innermost, one_line};
 
-/// Failed call: the error for the caller, and the code from AWS if it answered.
+/// Failed call: the error for the caller, and the code from AWS if it answered. The code is empty if the
+/// answer has none.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Option<String>,
@@ -220,8 +221,8 @@ where
     made.caused_by(error)
 }
 
-/// Returns the error of a call that was not sent for lack of credentials. The message of a provider goes only
-/// to the operator's log, because it can quote the output of a program.
+/// Returns the error of a call that was not sent for lack of credentials, or `None` for any other failure.
+/// The message of a provider goes only to the operator's log, because it can quote the output of a program.
 fn credentials<E>(operation: &str, error: &SdkError<E, HttpResponse>) -> Option<Error>
 where
     E: StdError + Send + Sync + 'static,
@@ -278,7 +279,8 @@ fn refused_by_imds(error: &CredentialsError) -> Option<String> {
     }
 }
 
-/// Returns the delay that AWS requests: one header has seconds, the other milliseconds.
+/// Returns the delay that AWS requests: one header has seconds, the other milliseconds. The latter takes
+/// precedence.
 fn retry_after(seconds: Option<&str>, millis: Option<&str>) -> Option<Duration> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     match (millis.and_then(number), seconds.and_then(number)) {

@@ -7,7 +7,8 @@ use taskbridge_sdk::{ErrorKind, Result, Timestamp};
 
 use crate::api::{Api, ApiResult};
 
-/// Maximum number of pages read for one purpose, which covers the longest possible history.
+/// Maximum number of pages read for one purpose. With `PAGE` events each, they cover the longest possible
+/// history. It also limits lists of state machines.
 pub(crate) const MOST_PAGES: usize = 25;
 /// Maximum number of events per page.
 pub(crate) const PAGE: i32 = 1000;
@@ -17,7 +18,7 @@ pub(crate) const PAGE: i32 = 1000;
 pub(crate) struct ExecutionEvent {
     /// Number of the event, counted from 1.
     pub(crate) id: i64,
-    /// Id of the event that this one follows from.
+    /// Id of the event that this one follows from; 0 if there is none.
     pub(crate) previous: i64,
     pub(crate) at: Option<Timestamp>,
     /// Type as AWS names it, such as `TaskStateEntered`.
@@ -125,8 +126,9 @@ fn failure(event: &HistoryEvent) -> (Option<String>, Option<String>) {
     (None, None)
 }
 
-/// Returns the events after `known`, oldest first. The flag is false if more events lie between `known` and
-/// the returned ones. `data` requests the inputs and outputs of states.
+/// Returns the events after `known`, oldest first. If `known` is not 0, it reads at most 2,500 events. The
+/// flag is false if more events lie between `known` and the returned ones. `data` requests the inputs and
+/// outputs of states.
 pub(crate) async fn newest(
     api: &Api,
     arn: &str,
@@ -153,8 +155,8 @@ pub(crate) async fn newest(
     Ok((read, false))
 }
 
-/// Returns the state in which the failure of an execution originated. `None` if its history does not contain
-/// it, or access is denied.
+/// Returns the state in which the failure of an execution originated. `None` if the newest 500 events of its
+/// history do not contain it, or access is denied.
 pub(crate) async fn origin(api: &Api, arn: &str) -> Result<Option<Origin>> {
     match api.history(arn, 500, true, None).await {
         Ok(answer) => Ok(origin_in(&answer.events.iter().map(ExecutionEvent::from).collect::<Vec<_>>())),
@@ -164,7 +166,8 @@ pub(crate) async fn origin(api: &Api, arn: &str) -> Result<Option<Origin>> {
     }
 }
 
-/// Follows the newest failure back to its state. The newest event comes first.
+/// Follows the newest failure of a task or a state back to its state, or else the end of the execution. The
+/// newest event comes first.
 fn origin_in(events: &[ExecutionEvent]) -> Option<Origin> {
     let failed = |event: &&ExecutionEvent| {
         let kind = event.kind.as_str();

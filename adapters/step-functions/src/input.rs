@@ -1,5 +1,5 @@
 //! Input of an execution: the tool's arguments, or the rendered target. Error messages name the field and the
-//! parameter, never a value, because an argument can be a secret.
+//! parameter, never a value, because an argument can be a secret. Pure.
 
 use serde_json::{Map, Value as Json, json};
 use taskbridge_sdk::{Context, Error, JobSpec, Result, Templates, Trace};

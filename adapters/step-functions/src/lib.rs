@@ -10,8 +10,8 @@
 //! - `question_history` and `content` find the questions of an execution. `reader` receives the `tokens` of
 //!   waiting steps, and `answer` delivers the answers.
 //! - `discovery` finds state machines, and `discovered_machine` turns them into tools.
-//! - `checkup` checks everything. `permissions` tries each permission, `policy` is the policy that grants
-//!   them, and `offline` writes it without a call of AWS.
+//! - `checkup` checks everything. `needs` lists the permissions, `permissions` tries each one, `policy` is
+//!   the policy that grants them, and `offline` writes it without a call of AWS.
 //! - `hooks` parses posts of EventBridge.
 //! - `caller_credentials` chooses the credentials of a call, `session` describes a person to AWS, and `trust`
 //!   checks that the role can be assumed.

@@ -39,7 +39,7 @@ struct Machine {
 pub(crate) struct CachedExecutions {
     /// Executions that count as running.
     pub(crate) running: Running,
-    /// All executions that a list would cover, if one is due.
+    /// Recently polled executions of the state machine, if a new list is due.
     pub(crate) to_list: Option<Vec<String>>,
 }
 
@@ -55,10 +55,11 @@ impl ExecutionListCache {
         stirred.insert(arn.to_owned(), now);
     }
 
-    /// Returns the cached state of these executions of a state machine. `today` is the current time at AWS.
+    /// Records these executions of a state machine as polled, and returns their cached state. `today` is this
+    /// machine's wall clock, compared with start times from AWS.
     ///
-    /// A list is used for a tenth of an execution's age, so the end of an execution is seen with at most that
-    /// delay.
+    /// A list is used for a tenth of an execution's age, but at most for `list_every`, so the end of an
+    /// execution is seen with at most that delay.
     pub(crate) fn known(
         &self,
         machine: &str,

@@ -1,5 +1,6 @@
-//! Log of an execution: one line per event of its history, or from CloudWatch Logs if the history cannot be
-//! read. The output of its steps is stored elsewhere and is not included.
+//! Log of an execution: one line per event of its history. For an Express execution, and if access to the
+//! history is denied, the events come from CloudWatch Logs. The output of its steps is stored elsewhere and
+//! is not included.
 
 use taskbridge_sdk::{ErrorKind, JobHandle, LogRequest, LogText, Logs, Result, async_trait, one_line};
 
@@ -84,7 +85,7 @@ impl Tail {
         }
     }
 
-    /// Returns true if no older line fits.
+    /// Returns true if the lines exceed `max_bytes`, so that no older line fits.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes > self.max_bytes
     }

@@ -1,5 +1,5 @@
-//! State machines of targets: ARN, type, definition and log group. The cache may be lost, and an entry is
-//! requested again when AWS contradicts it.
+//! State machines of targets: ARN, type, definition and log group. The cache may be lost. ARN and type are
+//! requested again only when AWS contradicts them, definition and log group also after `BELIEVED`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::history::MOST_PAGES;
 
 /// How long a description is cached. The state machine may change.
 const BELIEVED: Duration = Duration::from_secs(900);
-/// How long a failed request for a description is cached.
+/// How long `definition` does not repeat a failed request for a description.
 const MISSED: Duration = Duration::from_secs(60);
 
 /// Resolved state machine.

@@ -1,4 +1,5 @@
-//! Permissions that the tools, the discovery and the questions of a config need.
+//! Permissions that the tools, the discovery and the questions of a config need. Apart from a look at each
+//! activity and the queue, it tries none: [`crate::permissions`] does.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use crate::cloudwatch::LogGroup;
 use crate::hooks::HEADER;
 use crate::permissions::{Attempt, RequiredPermission, STARTED_HERE, execution};
 
-/// State machine of a tool.
+/// State machine of a tool, configured or discovered.
 pub(crate) struct Used {
     pub(crate) whose: String,
     /// Without a version or alias.
@@ -188,8 +189,8 @@ impl StepFunctions {
                 ("states:SendTaskHeartbeat", Attempt::Heartbeat),
             ] {
                 for (at, machine) in machines.iter().enumerate() {
-                    // An invalid token belongs to no state machine, so a denial need not concern one of
-                    // these.
+                    // An invalid token belongs to no state machine, so one call is made for all of them, and
+                    // a denial need not concern one of these.
                     let attempt = if at == 0 { attempt.clone() } else { Attempt::None };
                     let (resource, whose) = ((*machine).to_owned(), "questions".to_owned());
                     let (verdict, without) = (Verdict::Warning, "answers do not reach the steps that asked");
@@ -208,7 +209,7 @@ impl StepFunctions {
     }
 }
 
-/// Returns the ARN of a queue, as far as its URL determines it.
+/// Returns the ARN of a queue: account and name from its URL, the partition from a state machine.
 pub(crate) fn queue_arn(url: &str, region: &str, machine: Option<&str>) -> String {
     let mut parts = url.rsplit('/');
     let (name, account) = (parts.next().unwrap_or("*"), parts.next().unwrap_or("*"));

@@ -38,7 +38,7 @@ impl StepFunctions {
     }
 
     /// Converts AWS's description of an execution to an observation. Adds what only the history contains: the
-    /// origin of a failure, or the progress.
+    /// origin of a failure, or the progress. Forgets what is kept about an ended execution.
     pub(crate) async fn judge(
         &self,
         arn: &ExecutionArn<'_>,
@@ -61,7 +61,8 @@ impl StepFunctions {
         }
     }
 
-    /// Adds the questions and, if known, the progress to the observation of a running execution.
+    /// Adds the questions and, if known, the progress to the observation of a running execution. An
+    /// observation with a message, such as one of an unknown status, stays as it is.
     pub(crate) async fn with_progress(
         &self,
         arn: &ExecutionArn<'_>,

@@ -14,7 +14,8 @@ use crate::list_cache::{CachedExecutions, Running};
 /// Number of executions polled concurrently.
 const AT_A_TIME: usize = 16;
 
-/// Known running executions, and the error if they could not be listed.
+/// Known running executions, and the error if they could not be listed: then every other execution of the
+/// poll fails with it.
 struct Listed {
     running: Running,
     trouble: Option<Error>,

@@ -1,6 +1,6 @@
-//! IAM policies that a config needs, without a call of AWS. It uses wildcards for what only AWS knows: the
-//! account of a state machine that is named without its ARN. It allows both types of state machine, Standard
-//! and Express.
+//! IAM policies that a config needs, without a call of AWS. It uses wildcards for what the config does not
+//! say: an unset `region`, the account of a state machine that is named without its ARN, and the log group of
+//! an Express state machine. It allows both types of state machine, Standard and Express.
 
 use serde::Deserialize as _;
 use taskbridge_sdk::{PolicyDocument, ToolTarget, Verdict};

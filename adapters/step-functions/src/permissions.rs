@@ -1,5 +1,6 @@
-//! Check of the permissions that a config needs. Each permission is tried by a call that has no effect,
-//! because it names something that does not exist.
+//! Check of the permissions that a config needs. Each permission is tried by a call that has no effect: a
+//! read, or a change of something that does not exist. A permission that no such call shows is not tried, but
+//! is part of the printed policy.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +55,7 @@ pub(crate) struct RequiredPermission {
     pub(crate) attempt: Attempt,
 }
 
-/// How a permission is tried.
+/// How a permission is tried. The text is the ARN of a state machine, unless stated otherwise.
 #[derive(Clone, Debug)]
 pub(crate) enum Attempt {
     /// Already tried: `None` if allowed, otherwise AWS's message.
@@ -64,17 +65,17 @@ pub(crate) enum Attempt {
     Start(String),
     StartSync(String),
     ListExecutions(String),
-    /// For a nonexistent execution of this state machine.
+    /// `Describe`, `Stop` and `History` name an execution of the state machine that does not exist.
     Describe(String),
     Stop(String),
     History(String),
     Tags(String),
-    /// For this log group.
+    /// The text is the name of a log group.
     Logged(String),
     Success,
     Failure,
     Heartbeat,
-    /// For a message of the queue.
+    /// Names a message of the queue that does not exist.
     Delete,
 }
 
@@ -87,9 +88,10 @@ enum Outcome {
 }
 
 impl StepFunctions {
-    /// Tries all permissions, each with the credentials that need it. Returns a finding for each action and,
-    /// if any is missing, the complete policy. `person` is a session of the role for people, if there is such
-    /// a role and it can be assumed.
+    /// Tries all permissions, each with the credentials that need it. Returns a finding for each action that
+    /// was tried and, if any finding is not ok, the complete policy. `person` is a session of the role for
+    /// people, if there is such a role and it can be assumed. If it cannot, the permissions of people are not
+    /// tried.
     pub(crate) async fn try_all(
         &self,
         needs: Vec<RequiredPermission>,

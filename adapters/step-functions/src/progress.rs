@@ -1,5 +1,5 @@
 //! Progress and questions of an execution, computed from its history. Pure except for [`ExecutionTracker`],
-//! which decides when to read a history, and keeps only what may be lost.
+//! which decides when to read a history, reads it, and keeps only what may be lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,11 +20,14 @@ use crate::log;
 use crate::machines::Machines;
 use crate::question_history::{QuestionChannels, QuestionHistory};
 
-/// Minimum interval between two reads of the history of one execution.
+/// Minimum interval between two reads of the history of one execution. The first read, a read after a hint
+/// with question channels, and the read for an answer do not wait for it.
 const QUICKEST: Duration = Duration::from_secs(2);
-/// How long a question waits for its token to arrive. Another server may have received the token.
+/// How long a new question is held back until its token arrives. Then it is reported without: another server
+/// may have received the token.
 const SOON: Duration = Duration::from_secs(5);
-/// Maximum number of followed executions. The one whose history was read longest ago is dropped.
+/// Maximum number of followed executions. Beyond it, one whose history was never read is dropped, else the
+/// one whose history was read longest ago.
 const MOST: usize = 5000;
 
 /// Progress of an execution.
@@ -32,7 +35,7 @@ const MOST: usize = 5000;
 pub(crate) struct StepProgress {
     /// Id of the newest event that was applied.
     known: i64,
-    /// Number of exited states that are not nested in another.
+    /// Number of exits from states that are not nested in another. A loop counts each time.
     left: u32,
     /// Current state, and its start time.
     at: Option<(String, Option<Timestamp>)>,
@@ -98,7 +101,7 @@ struct TrackedExecution {
     is_read: bool,
     /// Number of hints that arrived.
     news: u32,
-    /// Length of its log, in bytes.
+    /// Length of its log in bytes, as far as its history was read.
     printed: u64,
     /// Time from which each question is reported even if its token is not here.
     told_from: HashMap<String, Instant>,
@@ -154,10 +157,16 @@ impl ExecutionTracker {
 
     /// Adds the progress and the questions to the observation of a running execution.
     ///
-    /// For progress, the history is read if a client watches, a read is due, and a call is left. A failure of
-    /// that read does not fail the poll. Questions must be known even if no client watches: an observation
-    /// without a question means that it is no longer asked. A question whose token went to another server
-    /// appears only in the history.
+    /// The history is read if a client watches or question channels are configured, a read is due, and a call
+    /// of `progress_calls_per_minute` is left. A read is due `QUICKEST` after the last one, and not before a
+    /// tenth of the time for which the execution is followed. Questions must be known even if no client
+    /// watches: an observation without a question means that it is no longer asked. A question whose token
+    /// went to another server appears only in the history. So with question channels, a history that was not
+    /// read since the last hint, or that has an open question and was not read for `QUICKEST`, is read
+    /// without taking a call.
+    ///
+    /// A failed read fails the poll only if question channels are configured and the history was not read
+    /// since the last hint.
     pub(crate) async fn add_progress(
         &self,
         api: &Api,
@@ -188,7 +197,7 @@ impl ExecutionTracker {
         Ok(seen)
     }
 
-    /// Reads the history, and returns the current questions of an execution.
+    /// Reads the new events, and returns the questions of an execution with their outcomes.
     pub(crate) async fn asks(
         &self,
         api: &Api,
@@ -226,8 +235,8 @@ impl ExecutionTracker {
         Ok(())
     }
 
-    /// Records a hint. The execution is described again, and its history is read at the next poll if it is
-    /// followed here.
+    /// Records a hint. For a while the cached list is not used for the execution, so that polls describe it.
+    /// If it is followed here and question channels are configured, the next poll also reads its history.
     pub(crate) fn has_news(&self, arn: &str) {
         self.lists.mark_changed(arn, Instant::now());
         if let Some(followed) = self.followed.lock().get_mut(arn) {
@@ -236,7 +245,8 @@ impl ExecutionTracker {
         }
     }
 
-    /// Returns for what fraction of its time as a followed execution its history was not read.
+    /// Returns the time since the last read of its history, divided by the time for which the execution is
+    /// followed. Infinite if its history was never read here.
     pub(crate) fn urgency(&self, arn: &str, now: Instant) -> f64 {
         let followed = self.followed.lock();
         let Some(it) = followed.get(arn) else { return f64::INFINITY };
@@ -245,7 +255,8 @@ impl ExecutionTracker {
         unread / now.saturating_duration_since(first).as_secs_f64().max(1.0)
     }
 
-    /// Returns true if the execution was polled here.
+    /// Returns true if the execution is followed here: it was polled or answered, and has neither been seen
+    /// to end nor been dropped for `MOST`.
     pub(crate) fn follows(&self, arn: &str) -> bool {
         self.followed.lock().contains_key(arn)
     }

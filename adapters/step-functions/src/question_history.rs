@@ -1,9 +1,9 @@
 //! Questions of an execution, derived from its history. Pure.
 //!
 //! A step asks in one of two ways. It schedules a task for a configured activity, or it sends a message to
-//! the configured queue and waits for the token in it. The history shows which steps asked, what they asked,
-//! and the outcome. Nothing has to be stored: a restarted server reads the same history. Only the tokens are
-//! kept elsewhere.
+//! the configured queue and waits until the token in it is answered. The history shows which steps asked,
+//! what they asked, and the outcome. Nothing has to be stored: a restarted server reads the same history.
+//! Only the tokens are kept elsewhere.
 
 use std::collections::HashMap;
 
@@ -71,7 +71,7 @@ pub(crate) enum QuestionOutcome {
     Given(Value),
     /// The step failed with this error.
     Refused(String),
-    /// The step stopped waiting without an answer.
+    /// The step stopped waiting without an answer, or the history does not contain its answer.
     Over,
 }
 
@@ -97,7 +97,7 @@ pub(crate) enum QuestionSettlement<'a> {
     Unknown,
 }
 
-/// Step that waits for an answer.
+/// Step that waits for an answer, or whose wait timed out and that may be scheduled again.
 #[derive(Clone, Debug, PartialEq)]
 struct WaitingStep {
     /// Id of its newest event.
@@ -179,14 +179,14 @@ impl QuestionHistory {
         }
     }
 
-    /// Returns true if a step waits for an answer.
+    /// Returns true if a step waits for an answer, or its wait timed out and it may be scheduled again.
     pub(crate) fn are_open(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Returns the open questions. If several steps ask the same, the question is asked once at a time and an
-    /// answer goes to any of them. `held` contains contents that arrived with tokens; it fills in contents
-    /// that the history lacks.
+    /// answer goes to any of them. `held` contains contents that arrived with tokens; they fill in contents
+    /// that the history lacks, which then are kept.
     pub(crate) fn questions(&mut self, held: &[QuestionContent]) -> Vec<Question> {
         for at in 0..self.waiting.len() {
             if self.waiting[at].content.is_none() {

@@ -37,14 +37,16 @@ impl Queue {
         Ok(answer.messages.unwrap_or_default())
     }
 
-    /// Checks that messages can be received. A received message stays visible to other receivers.
+    /// Checks that messages can be received. A received message stays visible to other receivers, but counts
+    /// as one more receive for a dead-letter queue.
     pub(crate) async fn try_receive(&self) -> ApiResult<()> {
         let call = self.client.receive_message().queue_url(&self.url).max_number_of_messages(1);
         let sent = call.visibility_timeout(0).wait_time_seconds(0).send().await;
         sent.map(drop).map_err(|e| Failure::of("ReceiveMessage", Repeat::Safe, e))
     }
 
-    /// Deletes a processed message. If that fails, the queue delivers it again, and it is deleted then.
+    /// Deletes a processed message. If that fails, the queue delivers it again, and the reader deletes it
+    /// then.
     pub(crate) async fn delete(&self, receipt: &Receipt) -> ApiResult<()> {
         let sent = self.client.delete_message().queue_url(&self.url).receipt_handle(&receipt.0).send().await;
         sent.map(drop).map_err(|e| Failure::of("DeleteMessage", Repeat::Safe, e))

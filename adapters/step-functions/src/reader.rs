@@ -95,7 +95,7 @@ impl Wakeups for Reader {
 }
 
 impl Sources {
-    /// Waits for a task of an activity.
+    /// Waits for a task of an activity, and stores its token. Returns the execution if the token is new.
     async fn poll(&self, activity: &str) -> Option<String> {
         match self.api.activity_task(activity).await {
             Ok(answer) => {
@@ -111,7 +111,7 @@ impl Sources {
         }
     }
 
-    /// Waits for messages of the queue.
+    /// Waits for messages of the queue, and handles them. Returns the executions that changed.
     async fn receive(&self) -> Vec<String> {
         let Some(queue) = &self.queue else { return Vec::new() };
         let messages = match queue.receive(self.heartbeat).await {
@@ -146,7 +146,8 @@ impl Sources {
         Some(arn)
     }
 
-    /// Stores a token for a later answer. Returns the execution if the token is new.
+    /// Stores a token for a later answer. Returns the execution if the token is new and a step waits for it.
+    /// An invalid question is not stored: its step fails.
     async fn take(&self, token: Token, said: &Value, receipt: Option<Receipt>) -> Option<String> {
         let content = QuestionContent::of(said).and_then(|content| {
             let arn =
@@ -179,15 +180,15 @@ impl Sources {
         Some(held.arn)
     }
 
-    /// Sends heartbeats to Step Functions for executions that this server follows or that servers like it
-    /// started.
+    /// Sends a heartbeat for each stored token of an execution that this server follows or that a server like
+    /// it started.
     async fn beat(&self) {
         let ours = |held: &PendingToken| self.watch.follows(&held.arn) || is_started_here(&held.arn);
         let held: Vec<PendingToken> = self.tokens.all().into_iter().filter(ours).collect();
         stream::iter(&held).for_each_concurrent(8, |held| self.beats(held).map(drop)).await;
     }
 
-    /// Sends a heartbeat. Returns false if no step waits for this token any more.
+    /// Sends a heartbeat. If no step waits for this token any more, drops the token and returns false.
     async fn beats(&self, held: &PendingToken) -> bool {
         let Err(failure) = self.api.task_heartbeat(&held.token).await else { return true };
         if !(failure.is("TaskTimedOut") || failure.is("TaskDoesNotExist")) {

@@ -40,8 +40,9 @@ impl Session {
     }
 }
 
-/// Returns the name of a session: the person's name if it is valid and unique, otherwise the name with a
-/// digest of the person's id.
+/// Returns the name of a session. It is the person's name if that is also the person's id, is valid at AWS,
+/// and does not look like a name with a digest. Otherwise it is the valid part of the name with a digest of
+/// the id.
 fn name(whom: &OnBehalfOf) -> String {
     let (id, name) = (whom.id(), whom.name.as_str());
     let fits = (2..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_of_name);
@@ -51,7 +52,8 @@ fn name(whom: &OnBehalfOf) -> String {
     with_digest(name, &id, LONGEST_NAME, is_of_name)
 }
 
-/// Returns a valid text unchanged. Otherwise returns the valid part of it, with a digest of the whole text.
+/// Returns a valid text unchanged. Otherwise returns its beginning, with `-` for each invalid character, and
+/// a digest of the whole text.
 fn fitted(text: &str, longest: usize, is_fit: fn(char) -> bool) -> String {
     if text.chars().count() <= longest && text.chars().all(is_fit) && !has_digest(text) {
         return text.to_owned();
@@ -145,7 +147,8 @@ impl TagValue {
         Ok(Self { before: before.to_owned(), field, after: after.to_owned() })
     }
 
-    /// Renders the tag for a person. `None` if the attribute is unknown.
+    /// Renders the tag for a person. `None` if the attribute is unknown or empty. Groups that are too long
+    /// together are an error.
     fn of(&self, whom: &OnBehalfOf) -> Result<Option<String>, String> {
         let Self { before, field, after } = self;
         let longest = LONGEST_VALUE - before.chars().count() - after.chars().count();

@@ -1,5 +1,5 @@
 //! Start of executions, including lost responses and "already exists". A Standard execution has the job's key
-//! as its name, which Step Functions accepts once. An Express execution cannot be found again.
+//! as its name, so a repeated start never runs a second one. An Express execution cannot be found again.
 
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ impl StepFunctions {
         }
     }
 
-    /// Handles a start without a signer. It still searches for an execution from an earlier attempt.
+    /// Handles a start without a signer. If an earlier attempt may have started an execution (`may_exist`),
+    /// it searches for that one.
     async fn unsigned(&self, job: &JobSpec, error: Error) -> Result<Started> {
         let passes = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Limited { .. });
         match job.may_exist {
@@ -69,8 +70,10 @@ impl StepFunctions {
         }
     }
 
-    /// Returns the execution that an earlier attempt may have started, if the state machine no longer exists
-    /// or cannot be described: its executions continue. Otherwise returns the error.
+    /// Returns the execution that an earlier attempt may have started: executions outlive their state
+    /// machine. It searches only if `may_exist`, the error is of the kind `Config` (such as a deleted state
+    /// machine), and the target is an ARN. Returns the error in all other cases, and if there is no such
+    /// execution; `Unavailable` if a new execution may still be unknown to AWS.
     async fn orphan(&self, job: &JobSpec, target: &Target, error: Error) -> Result<Started> {
         let machine = MachineArn::parse(&target.state_machine);
         let Some(machine) = machine.filter(|_| job.may_exist && error.kind() == ErrorKind::Config) else {
@@ -110,8 +113,8 @@ impl StepFunctions {
         }
     }
 
-    /// Handles an execution that already has this name, which only this server knows. It is the job, unless
-    /// its input differs.
+    /// Handles an execution that already has this name. The name is the job's key, which only servers over
+    /// this store know. So the execution is the job, unless its input differs.
     async fn take_existing(
         &self,
         arn: &str,
@@ -146,7 +149,8 @@ impl StepFunctions {
         Started { handle, first }
     }
 
-    /// Starts an Express execution and waits for it in one call. An earlier start cannot be found.
+    /// Starts an Express execution and waits for it in one call. If an earlier attempt may have started one
+    /// (`may_exist`), it starts nothing and returns a final error, because AWS cannot find that one.
     async fn begin_express(
         &self,
         by: &Signer,
@@ -211,8 +215,8 @@ impl StepFunctions {
         }
     }
 
-    /// Attaches to an execution that was started elsewhere. The inner error is the reason why this is not
-    /// possible.
+    /// Attaches to an execution that was started elsewhere. The inner error is the reason why the named
+    /// execution cannot be followed; the outer one is a failure to find out.
     async fn attach(
         &self,
         job: &JobSpec,

@@ -16,7 +16,8 @@ pub(crate) const STOPPED_CAUSE: &str = "The task that this execution was started
 /// Maximum size of a failed state's input that is shown as text, in bytes. The data always contains it.
 const LONGEST_INPUT: usize = 400;
 
-/// Maximum length of a cause and of a stack that are shown as text. The data contains both in full.
+/// Maximum length of a cause and of a stack that are shown as text, in bytes. The data contains the cause in
+/// full, which includes the stack.
 const LONGEST_CAUSE: usize = 600;
 
 /// Description of an execution by AWS.
@@ -25,6 +26,7 @@ pub(crate) struct Facts {
     pub(crate) arn: String,
     /// Status as AWS names it, such as `TIMED_OUT`.
     pub(crate) status: String,
+    /// Time of the last redrive, if the execution was redriven.
     pub(crate) started: Option<Timestamp>,
     pub(crate) stopped: Option<Timestamp>,
     pub(crate) output: Option<String>,
@@ -61,7 +63,7 @@ impl From<StartSyncExecutionOutput> for Facts {
 }
 
 impl Facts {
-    /// Returns true if the execution failed, so that its history may contain the origin.
+    /// Returns true if the execution failed or timed out, so that its history may contain the origin.
     pub(crate) fn have_origin(&self) -> bool {
         matches!(self.status.as_str(), "FAILED" | "TIMED_OUT")
     }
@@ -111,8 +113,9 @@ impl Facts {
         }
     }
 
-    /// Returns the observation of an end other than success: the reason in one line, as full text, and as
-    /// data.
+    /// Returns the observation of an end other than success: the reason in one line, as text, and as data.
+    /// Only the data has a long cause in full. An end that the cancellation of a task caused has only a
+    /// message.
     fn ended(&self, how: &str, origin: Option<&Origin>, state: fn(Output) -> JobState) -> Observation {
         let error = self.error.as_deref().filter(|error| !error.is_empty());
         let cause = self.cause.as_deref().filter(|cause| !cause.is_empty());

@@ -1,6 +1,6 @@
-//! Tokens of steps that wait for an answer. They stay in memory and must never be shown: a token allows its
-//! owner to answer in a user's name. A restarted server receives each token again, from the queue or from
-//! Step Functions.
+//! Tokens of steps that wait for an answer. They stay in memory and must never be shown: with a token, anyone
+//! can answer in a user's name. A restarted server receives a token again when the message returns to the
+//! queue, or when the step misses its heartbeat and its activity is scheduled again.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -55,7 +55,7 @@ pub(crate) struct PendingToken {
 pub(crate) struct Tokens(Mutex<HashMap<String, Vec<PendingToken>>>);
 
 impl Tokens {
-    /// Stores a token. Returns true if it is new.
+    /// Stores a token. Returns true if it is new; a known one gets the new receipt.
     pub(crate) fn keep(&self, held: PendingToken) -> bool {
         let mut all = self.0.lock();
         if all.values().map(Vec::len).sum::<usize>() >= MOST {

@@ -1,5 +1,5 @@
 //! Check that the role of `per_caller` can be assumed, and the trust policy for it. The check assumes the
-//! role in a session of its own, which does nothing.
+//! role in a session of its own. [`crate::permissions`] tries the permissions of people with that session.
 
 use serde_json::{Value, json};
 use taskbridge_sdk::Finding;
@@ -69,7 +69,7 @@ async fn bridge(persons: &CallerSessions) -> String {
     said.map_or_else(|| UNKNOWN_BRIDGE.to_owned(), |arn| lasting(&arn))
 }
 
-/// Returns the role of a session. Returns any other ARN unchanged.
+/// Returns the ARN of the role that a session assumed. Returns any other ARN unchanged.
 fn lasting(arn: &str) -> String {
     let parts: Vec<&str> = arn.split([':', '/']).collect();
     match parts[..] {

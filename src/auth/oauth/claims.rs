@@ -1,5 +1,5 @@
 //! Reads the claims of a verified token, or of an introspection response: audience, validity period, and
-//! identity. Pure; the claims were verified before.
+//! identity. Pure: the signature of the token, or the source of the response, was verified before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,9 +17,10 @@ const LONGEST_NAME: usize = 256;
 /// How the tokens of an issuer are interpreted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRules {
-    /// Required issuer, compared exactly.
+    /// Required issuer, compared exactly. An introspection response may omit it.
     pub issuer: String,
-    /// Accepted audiences: the token must have one of these.
+    /// Accepted audiences: the token must have one of these. An introspection response may omit them if
+    /// `audience_implied` is set.
     pub audiences: Vec<String>,
     /// Accepted clock skew.
     pub leeway: Duration,

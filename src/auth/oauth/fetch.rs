@@ -1,5 +1,6 @@
-//! [`IssuerClient`]: an HTTP client for one issuer. It uses TLS unless the issuer is on this machine, follows
-//! no redirects, and limits time and response size. It must not know what it fetches, and never retries.
+//! [`IssuerClient`]: an HTTP client for one issuer. It follows no redirects, never retries, and limits time
+//! and response size. It must not know what it fetches. Its callers pass only URLs that [`is_safe`] accepts:
+//! with TLS, or on this machine.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use reqwest::{Certificate, Client, Proxy, RequestBuilder, StatusCode, Url, redirect};
 use taskbridge_sdk::innermost;
 
-/// Request timeout.
+/// Request timeout, including the response body.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Connect timeout.
@@ -91,7 +92,8 @@ impl IssuerClient {
 }
 
 async fn read(request: RequestBuilder) -> Result<Vec<u8>, FetchError> {
-    // The URL may contain a secret. The config has it anyway.
+    // The error is shown without the URL, which may contain a secret. An operator finds the URL in the
+    // config.
     let away = |error: reqwest::Error| FetchError::Away(innermost(&error.without_url()));
     let mut response = request.send().await.map_err(away)?;
     if response.status() != StatusCode::OK {

@@ -32,7 +32,7 @@ const MOST_KEPT: usize = 10_000;
 /// Cache lifetime of an invalid token.
 const INACTIVE_KEPT: Duration = Duration::from_secs(10);
 
-/// Maximum number of concurrent requests.
+/// Maximum number of concurrent requests, without those of [`PLACES_OF_KNOWN`].
 const PLACES: usize = 12;
 
 /// Maximum number of those for unknown tokens of one client address.
@@ -44,7 +44,7 @@ const PLACES_OF_KNOWN: usize = 4;
 /// Number of tracked addresses above which those without a request are removed.
 const MANY_ADDRESSES: usize = 1_000;
 
-/// How long a request waits for a permit.
+/// How long a request waits for a permit. Also the interval between attempts to refresh an entry.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Introspection settings of an issuer.
@@ -95,7 +95,8 @@ struct IntrospectionCache {
     bad: HashMap<[u8; 32], (Flaw, Instant)>,
 }
 
-/// A valid token. The entry stays for a while after it expires, so that the token counts as previously valid.
+/// A valid token. The entry stays after it expires until the cache is full, so that the token counts as
+/// previously valid.
 #[derive(Debug)]
 struct Good {
     claims: Map<String, Value>,
@@ -113,7 +114,7 @@ impl IntrospectionCache {
         }
     }
 
-    /// Returns true if the last lookup found the token valid.
+    /// Returns true if the last lookup found the token valid, and its entry is still in the cache.
     fn was_good(&self, token: &[u8; 32]) -> bool {
         self.good.contains_key(token)
     }
@@ -208,8 +209,8 @@ impl Examiner {
         bearer.map_err(TokenRejection::Flawed)
     }
 
-    /// Returns the issuer's response. `None` if there is no valid response; the log reports the first such
-    /// failure.
+    /// Returns the issuer's response. `None` if no permit is free within [`PATIENCE`], or if there is no
+    /// valid response. The log reports the first response that fails.
     async fn introspect(
         &self,
         token: &str,

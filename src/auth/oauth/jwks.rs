@@ -11,7 +11,8 @@ use super::jwt::Jwt;
 /// Maximum number of keys in one document.
 const MOST_KEYS: usize = 100;
 
-/// Maximum number of keys that are tried for a token, because one without a key id could be signed by any.
+/// Maximum number of keys that are tried for one token. A token without a key id could be signed by any of
+/// them.
 const MOST_TRIED: usize = 8;
 
 /// The keys of an issuer.
@@ -40,7 +41,7 @@ impl KeySet {
     /// Parses a JWKS document.
     ///
     /// # Errors
-    /// If the document has no usable keys; the text states why.
+    /// If the document is no JWKS, or has no usable keys or too many; the text states why.
     pub fn parse(document: &[u8]) -> Result<Self, String> {
         let document: Value = serde_json::from_slice(document).map_err(|_| "it is no JSON".to_owned())?;
         let Some(listed) = document["keys"].as_array() else { return Err("it has no `keys`".to_owned()) };

@@ -1,6 +1,7 @@
-//! [`Keyring`]: the cached keys of one issuer. It fetches them on first use, when they are old, and when a
-//! token has an unknown key id. The number of fetches in a period is limited, so that a flood of forged key
-//! ids does not reach the issuer. Old keys stay usable for a while if the issuer is unavailable.
+//! [`Keyring`]: the cached keys of one issuer. It fetches them on first use, when they are old, when a token
+//! has an unknown key id, and when the signature of a token without one matches no key. The number of fetches
+//! in a period is limited, so that a flood of forged tokens does not reach the issuer. Old keys stay usable
+//! for a while if the issuer is unavailable.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,13 +20,14 @@ use super::flaw::Flaw;
 use super::jwks::KeySet;
 use super::jwt::Jwt;
 
-/// Age from which keys are fetched again. A revoked key stays usable for this long.
+/// Age from which keys are fetched again. A revoked key stays usable for this long (up to `TOO_OLD` if the
+/// issuer is unavailable).
 const OLD: Duration = Duration::from_secs(10 * 60);
 
 /// Maximum age of keys while the issuer is unavailable.
 const TOO_OLD: Duration = Duration::from_secs(60 * 60);
 
-/// Maximum number of fetches in [`WHILE`], for any number of tokens.
+/// Maximum number of fetches in [`WHILE`], for any number of tokens, unless the last one failed.
 const MOST_FETCHES: usize = 3;
 
 /// Period of the fetch limit.
@@ -71,7 +73,8 @@ struct CachedKeys {
 pub(super) enum TokenRejection {
     /// The token is invalid.
     Flawed(Flaw),
-    /// The token cannot be verified, because the issuer is unavailable.
+    /// The token cannot be verified now: the issuer is unavailable, or too many requests to it are in
+    /// progress.
     Unknown,
 }
 

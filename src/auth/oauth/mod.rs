@@ -1,6 +1,7 @@
 //! [`OAuth`]: authentication by access tokens of configured issuers (RFC 6750): signed ones (JWT), and opaque
 //! ones by introspection. Only the config determines which keys and issuers are trusted; a token cannot add
-//! any. This module must not know what a token is used for, and sends a token only to its issuer.
+//! any. This module must not know what a token is used for, and sends no token anywhere but an opaque one to
+//! the issuer with introspection.
 
 mod algorithm;
 mod claims;
@@ -206,8 +207,8 @@ impl OAuth {
         ))
     }
 
-    /// Reads an opaque token by introspection. At most one issuer has it enabled, so that no issuer sees the
-    /// tokens of another.
+    /// Reads an opaque token by introspection. The config enables it for at most one issuer, so that tokens
+    /// are not offered to several.
     async fn introspect(
         &self,
         token: &[u8],

@@ -1,5 +1,5 @@
-//! Follows a call until it ends: shows its state, asks its questions at the terminal, and asks what to do
-//! after an interrupt. One loop; it spawns nothing.
+//! Follows a call until it ends, the timeout expires or the user leaves: shows its state, asks its questions
+//! at the terminal, and asks what to do after an interrupt. One loop; it spawns nothing.
 
 mod state;
 
@@ -67,7 +67,7 @@ pub(super) struct FollowedCall<'a> {
     pub(super) label: &'a str,
     /// Its task, if any.
     pub(super) task: Option<&'a str>,
-    /// True if the task was created in this session.
+    /// True if the server sends the task's progress to this session. Otherwise the progress is requested.
     pub(super) is_ours: bool,
     /// The terminal for questions, if any.
     pub(super) terminal: Option<&'a Terminal>,

@@ -58,6 +58,7 @@ pub(super) struct State<'a> {
     task: Option<&'a str>,
     terminal: Option<&'a Terminal>,
     standing: JobProgress,
+    /// True while the server cannot be reached.
     lost: bool,
     waiting: VecDeque<Question>,
     pub(super) talk: Dialog<'a>,
@@ -92,7 +93,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Returns true while a question is asked.
+    /// Returns true while a dialog is open: a question, or the choice after an interrupt.
     pub(super) fn is_asking(&self) -> bool {
         !matches!(self.talk, Dialog::Silence)
     }
@@ -163,8 +164,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Handles a question. The same question in another message replaces the first. A question that was
-    /// already answered on a broken connection is not asked again.
+    /// Handles a question. The same question in another message replaces the first. If the answer to the same
+    /// question has not been received yet, that answer is sent again, and the question is not asked again.
     fn asked(&mut self, question: Question, screen: &mut Screen) {
         let given = self.given.iter().find(|(given, _)| given.params == question.params);
         if let Some((_, reply)) = given {
@@ -198,7 +199,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Asks the next question if none is open.
+    /// Asks the next question if no dialog is open. Resumes the output if there is none.
     fn turn(&mut self, screen: &mut Screen) {
         if !matches!(self.talk, Dialog::Silence) {
             return;
@@ -220,7 +221,8 @@ impl<'a> State<'a> {
         self.talk = Dialog::Question(question, talk);
     }
 
-    /// Handles an interrupt of the wait. Returns the exit code if the client exits now.
+    /// Handles an interrupt of the wait. SIGINT at a terminal opens a dialog. Otherwise, and if that dialog
+    /// is already open, returns the exit code, and the client exits.
     pub(super) fn interrupted(&mut self, code: u8, screen: &mut Screen) -> Option<u8> {
         let terminal = match (self.terminal, &self.talk) {
             (Some(terminal), Dialog::Silence | Dialog::Question(..)) if code == INTERRUPTED => terminal,
@@ -237,7 +239,8 @@ impl<'a> State<'a> {
         None
     }
 
-    /// Handles the person's input. Returns the exit code if the person chose to leave.
+    /// Handles the person's input. Returns the exit code if the person chose to leave, or the terminal is
+    /// gone.
     pub(super) fn handle_input(&mut self, said: UserInput, screen: &mut Screen) -> Option<u8> {
         let talk = std::mem::replace(&mut self.talk, Dialog::Silence);
         match said {

@@ -1,4 +1,5 @@
-//! Parses the arguments of a call of a companion tool. An error names the argument and the expected value.
+//! Parses the arguments of a call of a companion tool. An error names the argument and the expected value. It
+//! must not access a task.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub enum CompanionCall {
 pub struct WaitCall {
     /// The task.
     pub id: TaskId,
-    /// Maximum wait; `None` waits as long as a call may.
+    /// Maximum wait. `None`, or more than `call_budget`, waits for `call_budget`.
     pub patience: Option<Duration>,
 }
 
@@ -35,7 +36,7 @@ pub enum CompanionCommand {
     Answer {
         /// The task that asks.
         id: TaskId,
-        /// Key of the question; `None` if only one is open.
+        /// Key of the question; `None` means the only open one.
         question: Option<String>,
         /// The answer.
         answer: Answer,
@@ -51,7 +52,7 @@ pub enum CompanionCommand {
         id: TaskId,
         /// Text that the shown lines contain.
         search: Option<String>,
-        /// Maximum size of the answer in bytes.
+        /// Maximum size of the log text in bytes.
         max_bytes: Option<usize>,
     },
 }
@@ -105,7 +106,7 @@ fn answer(arguments: &Value) -> Result<Answer, String> {
     }
 }
 
-/// Parses `seconds`, at most a day, so that any number is a valid duration. A call waits for much less.
+/// Parses `seconds`. A value above a day counts as a day, so that any number is a valid duration.
 fn seconds(arguments: &Value) -> Result<Option<f64>, String> {
     match arguments.get("seconds") {
         None | Some(Value::Null) => Ok(None),

@@ -1,4 +1,4 @@
-//! Companion tools that act at once, through the operations of the service.
+//! Companion tools that answer at once, through the operations of the service. None of them waits for a job.
 
 use serde::Serialize;
 use serde_json::json;
@@ -106,7 +106,7 @@ async fn answer_question(
     }
 }
 
-/// Returns the question that is meant, if a model may answer it.
+/// Returns the open question of this key, or the only open one, if a model may answer it.
 fn pick<'a>(bridge: &Bridge, view: &'a View, named: Option<&str>) -> Result<&'a TaskQuestion, String> {
     let id = &view.task.id;
     let mut open = view.task.open_questions().filter(|asked| named.is_none_or(|named| asked.key == named));

@@ -1,4 +1,4 @@
-//! Definitions of the companion tools: names, descriptions and schemas.
+//! Definitions of the companion tools: names, descriptions and schemas. It must not run one.
 
 use serde_json::{Value, json};
 

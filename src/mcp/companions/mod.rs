@@ -1,7 +1,7 @@
 //! The companion tools, which a model uses after its call was answered with a handle. They work on the same
-//! rows as the protocol's own tasks, for every generation. [`CompanionCall::read`] parses a call. To wait
-//! needs the caller's stream, so a generation does that itself; [`run`] does everything else. It must not
-//! know how a generation writes a tool result.
+//! rows as the protocol's own tasks, for every generation. [`CompanionCall::read`] parses a call. A wait
+//! needs the caller's stream, so a generation does that itself; [`run`] does everything else. This module
+//! must not know how a generation writes a tool result.
 
 mod arguments;
 mod commands;
@@ -40,7 +40,7 @@ pub struct CompanionResult {
     pub text: String,
     /// The same as structured data.
     pub structured: Option<Value>,
-    /// True if the request could not be done.
+    /// True if the request was refused.
     pub is_error: bool,
     /// True if the text is output of a job.
     pub of_job: bool,
@@ -67,7 +67,7 @@ impl Companion {
     }
 
     /// Returns true if this caller is offered the tool. `automatic` is whether the caller's generation offers
-    /// the tools that replace protocol features under `companion_tools = "auto"`.
+    /// `task_wait`, `task_cancel` and `task_answer` under `companion_tools = "auto"`.
     pub fn is_offered(self, bridge: &Bridge, caller: &Principal, automatic: bool) -> bool {
         match (bridge.settings().companion_tools, self) {
             (CompanionTools::Never, _) => false,

@@ -46,7 +46,7 @@ impl AccessRules {
     }
 
     /// Authenticates a request. A client certificate counts only while the current authorities vouch for it,
-    /// however long its connection lasts.
+    /// however long its connection lasts. Otherwise it is ignored, and the other credentials are checked.
     ///
     /// # Errors
     /// See [`Unauthorized`].

@@ -1,6 +1,6 @@
 //! Handles POST with a batch, which sessions of 2025-03-26 may send. Each entry is admitted and counted like
 //! a single request. The answers form one JSON array or, if one of them takes time, separate messages on a
-//! stream.
+//! stream. It must not know a method.
 
 use std::sync::Arc;
 
@@ -72,7 +72,8 @@ pub(super) async fn post(
     Ok(Exchange::handle_batch(http, caller, requests, answers).await)
 }
 
-/// Admits a request that the session could also send outside a batch.
+/// Admits one request of a batch. Refuses `initialize` and requests of the stateless generation. The others
+/// are checked and counted like single requests.
 async fn admit(
     http: &Arc<Http>,
     headers: &HeaderMap,
@@ -117,7 +118,8 @@ impl Answers {
     }
 }
 
-/// Sends an answer on the stream, or an error if the memory budget is exhausted.
+/// Sends an answer on the stream. If the memory budget is exhausted, sends an error for the same request
+/// instead.
 pub(super) async fn send(answer: Vec<u8>, feed: &OutboundQueue) {
     let bytes = answer.len();
     let mut answer: Value = serde_json::from_slice(&answer).expect("a response is JSON");

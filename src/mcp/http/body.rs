@@ -1,5 +1,6 @@
-//! Reads the body of a request, within a size limit and a limit of concurrent bodies per owner. The
-//! connection limits the transfer rate.
+//! Reads the body of a request, within a size limit. A body that does not arrive at once counts in a limit
+//! per owner, and in the memory budget if it is large. `timeouts` limits the transfer rate. This module must
+//! not parse a body.
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use futures_util::{FutureExt as _, StreamExt as _};

@@ -167,7 +167,8 @@ impl Connection {
         let mut stopping = false;
         let mut late = std::pin::pin!(sleep_until(Instant::now()));
         let events = poll_fn(|context| {
-            // A connection whose last request was accepted is polled at once. The others take turns.
+            // A connection whose last response was no error is polled at once. The others, also new ones,
+            // take turns.
             if !last_accepted.load(Ordering::Relaxed) {
                 ready!(scheduled.poll_turn(context));
             }
@@ -222,7 +223,7 @@ fn from(peer: &Peer, rules: &AccessRules, headers: &HeaderMap) -> Peer {
 
 fn builder(limits: &ConnectionLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
-    // An incomplete head has a shorter timeout: see `HeaderTimeout`.
+    // This is the timeout of an idle connection. `HeaderTimeout` limits a head that has begun.
     builder.timer(TokioTimer::new()).header_read_timeout(limits.idle_for);
     builder.max_buf_size(limits.head_bytes.max(SMALLEST_ROOM)).max_header_size(limits.head_bytes);
     if limits.headers != USUAL_HEADERS {

@@ -33,7 +33,8 @@ pub(super) struct ConnectionSlot {
 }
 
 impl ConnectionCounter {
-    /// Counts one more connection of this address. Returns `None` at the limit.
+    /// Counts one more connection of this address. Returns `None` at the limit, and logs a warning at most
+    /// once per `TELL_EVERY`.
     pub(super) fn take(&self, address: IpAddr, most: PerAddress) -> Option<ConnectionSlot> {
         let address = of_one_user(address);
         let most = match most {

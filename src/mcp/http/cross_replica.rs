@@ -1,7 +1,7 @@
 //! Coordinates the streams of one session across replicas. The session's row records opened and resumed
 //! streams and cancelled requests. Each replica reads the row on a notification, and on each keep-alive of a
-//! stream, so a lost notification only causes a delay. If no other process uses the store, nothing is
-//! recorded or read.
+//! stream, so a lost notification only causes a delay. If the store cannot be shared, nothing is recorded,
+//! and only whether a session has ended is read.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::mcp::sse::StreamPosition;
 use crate::tasks::store::{SessionChange, SessionSettings};
 use crate::tasks::streams::{LISTENS_FOR, StreamNote};
 
-/// The longest request id that is recorded. Clients use counters or UUIDs.
+/// The longest request id that is recorded, in bytes of JSON. Clients use counters or UUIDs.
 const LONGEST_NAME: usize = 200;
 
 /// Usual clock difference between two processes that took the time from the store.
@@ -59,7 +59,7 @@ pub(super) async fn opened(
     Ok((n, since))
 }
 
-/// Records that a request was cancelled.
+/// Records that a request was cancelled. A failure is only logged.
 pub(super) async fn cancelled(http: &Http, session: &Session, id: &Id) {
     let bridge = &http.bridge;
     if !bridge.store.is_shared() {
@@ -77,8 +77,9 @@ pub(super) async fn cancelled(http: &Http, session: &Session, id: &Id) {
     }
 }
 
-/// Applies the changes that other replicas recorded for a session. Records that the listening stream with
-/// this number, if given, is still open. Returns false if the session has ended.
+/// Applies the changes that other replicas recorded for a session. If another stream listens, or the client
+/// creates tasks, also records that the listening stream with this number is still open. Returns false if the
+/// session has ended, and true if the store fails.
 pub(super) async fn sync_session(http: &Http, session: &Session, listens: Option<u64>) -> bool {
     let bridge = &http.bridge;
     if !bridge.store.is_shared() {
@@ -89,7 +90,7 @@ pub(super) async fn sync_session(http: &Http, session: &Session, listens: Option
     let Some(settings) = settings else { return false };
     heed(http, &session.nonce, &settings);
     let now = bridge.clock.now();
-    // Otherwise no other stream needs to know.
+    // In other cases, no other process needs to know.
     let asked = |n: &u64| settings.streams.others_listen(*n, now) || session.client.makes_tasks();
     if let Some(n) = listens.filter(asked) {
         let note = SessionChange::Streams(StreamNote::Listens { n, until: now + LISTENS_FOR });

@@ -28,7 +28,7 @@ use crate::mcp::v2026_07_28::StatelessCaller;
 use crate::mcp::{v2025_11_25, v2026_07_28};
 
 /// How long an answer may take before the client gets a stream. Answers without a wait take a few
-/// milliseconds. A slower answer waits for a job, and its client needs the resume information early.
+/// milliseconds. A slower answer usually waits for a job, and its client needs the resume information early.
 const QUICK: Duration = Duration::from_millis(250);
 
 /// The result of an exchange: the response to a request, or nothing.
@@ -49,7 +49,8 @@ pub(super) struct Exchange {
     n: u64,
     /// True for a listening stream.
     listens: bool,
-    /// Ends the exchange when its request is cancelled, its session ends, or its stream is resumed elsewhere.
+    /// Ends the exchange when its request is cancelled, its session ends, or its stream is resumed on another
+    /// connection. `None` without a session.
     pub(super) open: Option<InFlightGuard>,
     /// The HTTP status of an error that is answered without a stream.
     status: fn(&Error) -> u16,
@@ -232,8 +233,8 @@ impl Exchange {
         stream::respond(exchange, None)
     }
 
-    /// Opens a listening stream. It sends messages from `since` on, a moment before the client knows that it
-    /// listens.
+    /// Opens a listening stream. It sends messages from `since` on, which is before the client knows that it
+    /// listens. `lists` is as in `v2025_11_25::listen`.
     pub(super) fn listen(
         http: &Arc<Http>,
         share: InFlightPermit,
@@ -261,7 +262,7 @@ impl Exchange {
     }
 
     /// Records that the stream is still open, and applies changes made by other replicas. Returns false if
-    /// the session has ended.
+    /// the session has ended or expired.
     pub(super) async fn lives(&mut self) -> bool {
         let Some(session) = &self.session else { return true };
         let listens = Some(self.n).filter(|n| self.listens && *n > 0);

@@ -28,7 +28,8 @@ impl Proxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the client address of a request that arrived on a connection from `peer`.
+    /// Returns the client address of a request that arrived on a connection from `peer`: the nearest hop that
+    /// is not a trusted proxy.
     pub fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut origin = peer.to_canonical();
         if self.0.is_empty() {

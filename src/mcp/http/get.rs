@@ -1,4 +1,4 @@
-//! Handles GET: opens a listening stream, or resumes a broken stream.
+//! Handles GET: opens a listening stream, or resumes the stream that `Last-Event-ID` names.
 
 use std::sync::Arc;
 

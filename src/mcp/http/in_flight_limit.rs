@@ -1,5 +1,5 @@
-//! [`InFlightLimit`]: the number of open streams and pending requests of each owner. Each process counts only
-//! its own.
+//! [`InFlightLimit`]: how many entries each owner has open at once. An entry is, for example, a stream or a
+//! pending request. Each process counts only its own. It must not know what it counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::mcp::caller_key::CallerKey;
 #[derive(Clone, Default)]
 pub(super) struct InFlightLimit(Arc<Mutex<HashMap<CallerKey, usize>>>);
 
-/// One counted stream or request. Dropping it releases the count.
+/// One counted entry. Dropping it releases the count.
 pub(super) struct InFlightPermit {
     shares: InFlightLimit,
     whose: CallerKey,
 }
 
 impl InFlightLimit {
-    /// Counts one more for this caller. Returns `None` at the limit.
+    /// Counts one more entry of this caller. Returns `None` at the limit.
     pub(super) fn take(&self, principal: &Principal, most: usize) -> Option<InFlightPermit> {
         let whose = CallerKey::of(principal);
         let mut taken = self.0.lock();

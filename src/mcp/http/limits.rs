@@ -1,31 +1,32 @@
 //! [`ConnectionLimits`]: the number of connections, and the timeouts, rates and sizes of each. A new config
-//! applies to connections that are accepted after it.
+//! applies to connections that are accepted after it; only the number of connections applies at once.
 
 use std::time::Duration;
 
-/// The limits of connections.
+/// The limits of connections: settings of `[limits]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Maximum number of connections, if the descriptor limit allows it. Further ones wait until a connection
-    /// closes or the oldest idle one can be evicted.
+    /// Maximum number of connections (`max_connections`), if the descriptor limit allows it. Further ones
+    /// wait until a connection closes or the oldest idle one can be evicted.
     pub connections: usize,
-    /// Maximum number of connections per address; see [`PerAddress`].
+    /// Maximum number of connections per address (`max_connections_per_address`). Trusted proxies are exempt.
     pub per_address: PerAddress,
     /// Timeout of the TLS handshake.
     pub handshake_within: Duration,
     /// Timeout of a request head, from its first byte. For the first request, from the start of the
-    /// connection.
+    /// connection or the end of its TLS handshake.
     pub head_within: Duration,
-    /// How long a connection without a request is kept.
+    /// How long a connection without a request is kept, after its first request.
     pub idle_for: Duration,
     /// Timeout of a request body.
     pub body_within: Duration,
-    /// Minimum rate of a request body in bytes per second, after a grace period.
+    /// Minimum rate of a request body in bytes per second, after a grace period of 5 seconds
+    /// (`min_body_bytes_per_second`).
     pub body_rate: u64,
     /// How long a client may read nothing while data waits to be sent.
     pub stalled_for: Duration,
     /// Minimum rate at which a client must read waiting data, in bytes per second, after a grace period of
-    /// `stalled_for`.
+    /// `stalled_for` (`min_answer_bytes_per_second`).
     pub answer_rate: u64,
     /// Maximum size of a request head in bytes.
     pub head_bytes: usize,

@@ -1,7 +1,8 @@
 //! Streamable HTTP transport: one endpoint for POST, GET, DELETE and OPTIONS. [`preconditions`] contains the
-//! checks that every request must pass, and each method has its own file. The transport must not know the
-//! protocol's methods, except the few that concern it. `initialize` creates a session,
-//! `notifications/cancelled` ends a request, and [`rate_policy`] applies rate limits by method.
+//! checks before a request is handled, and the larger HTTP methods have files of their own. The transport
+//! must not know the protocol's methods, except the few that concern it. `initialize` creates a session,
+//! `notifications/cancelled` ends a request. [`rate_policy`] applies rate limits by method, and [`post`]
+//! limits the methods that store settings and checks the scopes of a tool call.
 
 mod access_control;
 mod batch;
@@ -101,9 +102,9 @@ struct Http {
 
 type Result<T, E = Box<Refusal>> = std::result::Result<T, E>;
 
-/// Builds the endpoint at `/mcp` and `/mcp/`, and the metadata for clients that look for a token. The streams
-/// end when `shutdown` is cancelled. The returned future applies changes made by other replicas while it is
-/// polled.
+/// Builds the endpoint at `/mcp` and `/mcp/`, and the metadata for clients that look for a token. When
+/// `shutdown` is cancelled, the streams that a client can resume end at once. The others end with their
+/// answer. The returned future applies changes made by other replicas while it is polled.
 pub fn router(
     bridge: Arc<Bridge>,
     entrance: Arc<AccessControl>,

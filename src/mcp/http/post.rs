@@ -1,4 +1,4 @@
-//! Handles POST with a single message. [`batch`] handles batches.
+//! Handles POST: reads the body, and handles a single message. [`batch`] handles a batch.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub(super) async fn post(
     }
 }
 
-/// Parses a body. A large body is parsed on another thread and reserves memory budget until then.
+/// Parses a body. A large body is parsed on another thread. It reserves memory budget until it is parsed.
 pub(super) async fn read<T: Send + 'static>(
     http: &Http,
     principal: &Principal,
@@ -167,8 +167,8 @@ fn initialize(http: &Http, principal: &Principal, request: &Request) -> Response
     }
 }
 
-/// Admits a request of a session, within the limits of its owner. The returned [`InFlightPermit`] counts the
-/// request until it is dropped.
+/// Admits a request of a session, within the limits of its owner, if no scope is missing. The returned
+/// [`InFlightPermit`] counts the request until it is dropped.
 pub(super) async fn admit(http: &Http, caller: &Caller, request: &Request) -> Result<InFlightPermit> {
     let share = preconditions::share(http, &caller.principal)
         .map_err(|refusal| refusal.to(Some(request.id.clone())))?;
@@ -179,7 +179,7 @@ pub(super) async fn admit(http: &Http, caller: &Caller, request: &Request) -> Re
     Ok(share)
 }
 
-/// Methods that store settings of a session.
+/// Methods that store settings of a session at the client's request.
 const SETS: [&str; 3] = ["logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 /// Refuses a caller who lacks only scopes, and names the scopes to request.
@@ -196,8 +196,8 @@ fn check_scopes(http: &Http, caller: &Principal, request: &Request) -> Result<()
     }
 }
 
-/// Applies the daily limit of sessions that store settings. The store keeps the settings until the session
-/// expires.
+/// Applies the daily limit of sessions that begin to store settings. The store keeps the settings until the
+/// session expires.
 async fn count_kept(http: &Http, caller: &Caller, request: &Request) -> Result<()> {
     let Some(session) = caller.session.as_ref().filter(|_| SETS.contains(&request.method.as_str())) else {
         return Ok(());

@@ -1,5 +1,6 @@
-//! Checks that every request must pass, whatever its method: `Origin`, `Host`, `Accept`, the version header
-//! and the session. Also the CORS headers for browsers.
+//! Checks before a request is handled: `Origin` and `Host` for every request, and `Accept`, the version
+//! header, the session and the number of open requests where an HTTP method needs them. Also the CORS headers
+//! for browsers. It must not read the parameters of a message.
 
 use std::time::Instant;
 
@@ -172,7 +173,7 @@ pub(super) async fn admit_one_way(http: &Http, principal: &Principal) -> Result<
     }
 }
 
-/// Returns the session of a request.
+/// Returns the session of a request. It must belong to the caller, and must not have expired or ended.
 pub(super) async fn session(http: &Http, principal: &Principal, headers: &HeaderMap) -> Result<Session> {
     let Some(token) = headers.get(&SESSION_ID) else {
         return Err(Refusal::invalid(

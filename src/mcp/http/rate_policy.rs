@@ -1,5 +1,6 @@
-//! Rate limits per owner: polls and waiting requests per second, and tool calls per minute. It must not know
-//! how a request is answered.
+//! Rate limits per owner, by the method of a request: polls, and separately waits, per second
+//! (`max_polls_per_second` each), and tool calls per minute (`max_calls_per_minute`). It must not know how a
+//! request is answered.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,11 +17,11 @@ use crate::mcp::jsonrpc::Request;
 /// The rate limit that applies to a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
-    /// Reads state, or changes existing state.
+    /// Reads state, or changes existing state. Also every unknown method.
     Poll,
     /// May wait for a job, or listens. Its client retries at once after a broken connection.
     Wait,
-    /// Calls a tool of the config.
+    /// Calls a tool that is not a companion tool.
     Call,
     /// Is answered from the config at low cost.
     Free,
@@ -41,7 +42,7 @@ fn kind(request: &Request) -> Kind {
     }
 }
 
-/// Delays requests above the rate limit, and refuses those that would wait too long.
+/// Delays polls and waits above the rate limit, and refuses those that would wait too long.
 pub(super) async fn hold(http: &Http, principal: &Principal, request: &Request) -> Result<()> {
     let (turns, refuse): (_, fn(u32) -> Box<Refusal>) = match kind(request) {
         Kind::Poll => (&http.polls, Refusal::too_many_polls),
@@ -66,7 +67,8 @@ pub(super) async fn hold_stream(http: &Http, principal: &Principal) -> Result<()
     }
 }
 
-/// Refuses tool calls above the rate limit of an identified owner.
+/// Refuses tool calls above the rate limit of an owner who is identified by credentials. Other callers have
+/// no such limit.
 pub(super) fn count_calls(http: &Http, caller: &Principal, request: &Request) -> Result<()> {
     if kind(request) != Kind::Call || !is_somebody(caller) {
         return Ok(());

@@ -1,5 +1,6 @@
 //! [`Refusal`]: an error of the transport. It becomes an HTTP error status with a JSON-RPC error as its body,
-//! which states what to do about it.
+//! which states what to do about it. Only a 503 in response to a request becomes a 200 with that error. This
+//! module must not decide what is refused.
 
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ impl Refusal {
 
     /// Turns the refusal into a response to the request with this id.
     pub(super) fn to(mut self: Box<Self>, id: Option<Id>) -> Box<Self> {
-        // A well-formed request gets a JSON-RPC response: some clients end the session on any other status.
+        // Some clients end the session on a 503, so a well-formed request gets a 200 with the JSON-RPC error.
         if id.is_some() && self.status == StatusCode::SERVICE_UNAVAILABLE {
             self.status = StatusCode::OK;
             self.header = None;
@@ -63,12 +64,12 @@ impl Refusal {
         response
     }
 
-    /// Returns the JSON-RPC error, as the answer to a batch entry.
+    /// Returns the JSON-RPC error response as a value, for a message on a stream.
     pub(super) fn answer(self) -> Value {
         jsonrpc::answer(self.id, Err(self.error))
     }
 
-    /// Returns the JSON-RPC error as text, as a message on a stream.
+    /// Returns the JSON-RPC error response as text, for a response body, a batch or an event.
     pub(super) fn message(&self) -> Vec<u8> {
         jsonrpc::failure(self.id.as_ref(), &self.error)
     }

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::limits::ConnectionLimits;
 
-/// Returns the response to a request with an invalid head.
+/// Returns the response to a request with an invalid head, or `None` if the head is valid.
 pub(super) fn refused<B>(
     request: &Request<B>,
     limits: &ConnectionLimits,

@@ -1,6 +1,6 @@
 //! [`HeadScanner`]: scans the bytes of a connection before the HTTP library parses them. It finds heads with
-//! a bare LF and large heads, which the library does not report. It parses heads and bodies only as far as it
-//! needs to find the next head.
+//! a bare LF, large heads, and heads that do not give the length of their body, which the library does not
+//! report. It parses heads and bodies only as far as it needs to find the next head.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -46,8 +46,9 @@ impl Findings {
         (1..=number).contains(&self.bare.load(Ordering::Relaxed))
     }
 
-    /// Returns true if no request may follow on the connection. The HTTP library keeps the buffer of a large
-    /// head until the connection ends.
+    /// Returns true if no request may follow on the connection. That is so after a large head, because the
+    /// HTTP library keeps its buffer until the connection ends. It is also so if the scanner cannot determine
+    /// where the next head begins.
     pub(super) fn is_last(&self) -> bool {
         self.last.load(Ordering::Relaxed)
     }
@@ -237,7 +238,7 @@ mod tests {
         }
     }
 
-    /// A head with an ambiguous length, or of large size, is the last one that is scanned.
+    /// A head that is large, or does not give the length of its body, is the last one of its connection.
     #[test]
     fn unclear_body_ends_scanning() {
         for head in [

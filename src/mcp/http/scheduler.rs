@@ -1,6 +1,7 @@
-//! [`ConnectionScheduler`]: polls connections without an accepted request a few at a time. Every other task
-//! that is ready runs in between. Otherwise, a thousand hostile connections that become readable at once
-//! would delay a good client until all of them were polled. It must not know what a connection does.
+//! [`ConnectionScheduler`]: lets the connections whose last request was not accepted be polled a few at a
+//! time. Every other task that is ready runs in between. Otherwise, a thousand hostile connections that
+//! become readable at once would delay a good client until all of them were polled. It must not know what a
+//! connection does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
 //! Serves a router on a listener: accepts connections up to the limit and shuts them down gracefully.
-//! [`super::connection`] serves each connection.
+//! [`super::connection`] serves each connection. It must not know what requests ask for.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use super::scan::LargeHeads;
 use super::scheduler::ConnectionScheduler;
 use crate::auth::Peer;
 
-/// Delay after a failed accept (usually because file descriptors are exhausted).
+/// Delay after a failed accept, usually because file descriptors are exhausted. No delay if the client closed
+/// the connection.
 const BREATH: Duration = Duration::from_millis(200);
 
 /// Connections allowed above the limit while evicted ones close.

@@ -1,7 +1,9 @@
 //! The body of an event stream: polls the exchange and encodes its messages as events.
 //!
-//! The first event contains the resume id. A quiet stream sends a comment every few seconds. The comment
-//! keeps the connection open, and detects whether the client and its session are still there.
+//! The first event of a stream that can be resumed contains its id. A quiet stream sends a comment every 15
+//! seconds, which keeps the connection open and detects a client that has gone. Before each comment it checks
+//! whether its session still exists. If the store can be shared, a busy stream does the same. This module
+//! must not know the meaning of the messages.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -24,12 +26,12 @@ use crate::metrics::OpenStream;
 /// Keep-alive interval of a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How long a client waits before it reconnects to a broken stream. Some clients try only twice, so a server
-/// has twice this time to restart.
+/// How long a client waits before it reconnects to a broken stream, in milliseconds. Some clients try only
+/// twice, so a server has twice this time to restart.
 const RETRY_MS: u32 = 2_500;
 
-/// How long an answer may continue after its token expired: clients renew a token when it is refused, not
-/// before.
+/// How long the stream of a request may continue after the caller's credential expired: clients renew a token
+/// when it is refused, not before. A listening stream has no such time.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// A stream with its exchange.
@@ -113,7 +115,7 @@ impl EventStream {
         })
     }
 
-    /// Returns the next event of a running handler. Returns `None` when the stage changes.
+    /// Returns the next event of a running handler, or `None` if the stage changed without one.
     async fn run(&mut self) -> Option<Bytes> {
         let Exchange { open, feed, work, http, principal, place, .. } = &mut self.exchange;
         // Other streams are still answered during shutdown: their clients could not resume them.
@@ -147,8 +149,8 @@ impl EventStream {
         None
     }
 
-    /// Returns the first event. Clients of older revisions try to parse an event without data, so they get a
-    /// comment.
+    /// Returns the first event: the id without data, or a comment. The latter if the stream cannot be
+    /// resumed, or if its revision's clients try to parse an event without data.
     fn opening(&mut self) -> Bytes {
         let primes = self.exchange.session.as_ref().is_some_and(|session| session.revision.primes_streams());
         match self.next_id() {

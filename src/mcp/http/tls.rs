@@ -193,7 +193,7 @@ impl Tls {
     }
 
     /// Returns true if the authorities vouch for a client's certificate, even if its connection began under
-    /// other ones.
+    /// other ones. A certificate that was verified against the same authorities is not verified again.
     pub(super) fn vouches(&self, shown: &Certificate) -> bool {
         let Some(clients) = &self.clients else { return false };
         if shown.authorities == Some(clients.authorities) {

@@ -11,7 +11,7 @@ use crate::auth::{Peer, Principal};
 use crate::mcp::caller_key::CallerKey;
 use crate::mcp::memory_budget::MemoryBudget;
 
-/// Memory budget of all such bodies together, in bytes. One address may use a quarter of it.
+/// Memory budget of all such bodies together, in bytes. One address may use a quarter of it, or one body.
 const ROOM: usize = 16 * 1024 * 1024;
 
 /// The memory that such bodies use. Cheap to clone.
@@ -19,8 +19,8 @@ const ROOM: usize = 16 * 1024 * 1024;
 pub struct UnauthenticatedBudget(MemoryBudget);
 
 impl UnauthenticatedBudget {
-    /// Reads the whole body, at most `limit` bytes. The returned bytes keep their memory reserved until they
-    /// are dropped.
+    /// Reads the whole body, at most `limit` bytes. Reserves memory for the body's maximum size first. The
+    /// returned bytes keep their memory reserved until they are dropped.
     ///
     /// # Errors
     /// The response to the sender, without a reason.

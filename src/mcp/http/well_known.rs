@@ -15,7 +15,8 @@ use crate::auth::oauth::WELL_KNOWN;
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Routes for `/.well-known/oauth-protected-resource` and every path below it.
+/// Routes for `/.well-known/oauth-protected-resource` and every path below it. Paths that do not belong to
+/// the configured resource get 404.
 pub(super) fn routes(entrance: Arc<AccessControl>) -> Router {
     let below = format!("{WELL_KNOWN}/{{*path}}");
     Router::new().route(WELL_KNOWN, any(metadata)).route(&below, any(metadata)).with_state(entrance)

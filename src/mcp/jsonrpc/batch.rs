@@ -1,5 +1,5 @@
-//! JSON-RPC batches: several messages in one JSON array. This module only splits a batch. The entries are
-//! parsed and checked against all bounds like single messages.
+//! JSON-RPC batches: several messages in one JSON array. This module only splits a batch. It must not parse
+//! an entry: the caller parses and checks each like a single message.
 
 use std::fmt;
 

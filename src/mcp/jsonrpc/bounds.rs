@@ -2,15 +2,16 @@
 //! so the structure is counted before parsing. This takes one pass over the bytes, without allocation or
 //! recursion.
 
-/// The nesting depth at which the parser itself stops.
+/// The greatest nesting depth that the parser itself accepts.
 pub const DEEPEST: usize = 127;
 
 /// Limits of the structure of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Nesting depth of objects and arrays.
+    /// Maximum nesting depth of objects and arrays.
     pub depth: usize,
-    /// Number of object members and array items in total.
+    /// Maximum number of object members and array items in total. The count is an estimate, of at most twice
+    /// the number.
     pub elements: usize,
 }
 
@@ -33,7 +34,8 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// Checks a text against the bounds, JSON or not. For valid JSON, the count is never too low.
+    /// Checks a text against the bounds, JSON or not. For valid JSON, the count of elements is never too low,
+    /// and at most twice as high plus one.
     ///
     /// # Errors
     /// See [`Excess`].

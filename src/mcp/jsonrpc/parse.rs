@@ -61,7 +61,8 @@ struct Wire<'a> {
 /// # Errors
 /// [`Malformed`] with -32700 for a text that is not JSON, and with -32600 for anything else. The latter are a
 /// batch, a message that is not JSON-RPC 2.0, an id that is neither a string nor an integer, parameters that
-/// are not an object, a duplicate member, or more structure than the bounds allow.
+/// are not an object, a duplicate member, or more structure than the bounds allow. The bounds are checked
+/// first, so that a text beyond them gets -32600 even if it is not JSON.
 pub fn parse(text: &[u8], bounds: Bounds) -> Result<Message, Malformed> {
     let Ok(text) = std::str::from_utf8(text) else {
         return Err(unreadable("the message is not UTF-8"));

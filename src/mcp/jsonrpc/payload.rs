@@ -1,5 +1,5 @@
-//! [`Payload`]: the result of a request: a value, or JSON text that many responses share. It must not know a
-//! method.
+//! [`Payload`]: the result of a request: a value, or JSON text that many responses share. It must not know
+//! any method.
 
 use axum::body::Bytes;
 use serde_json::Value;

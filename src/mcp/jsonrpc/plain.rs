@@ -1,6 +1,6 @@
 //! [`Plain`]: an unambiguous JSON value. Duplicate members are refused: an intermediary and this server could
-//! read different values. Reserved member names of `serde_json` are refused too. It parses a string under
-//! such a name as raw JSON, which the bounds did not count.
+//! read different values. Member names that `serde_json` reserves are refused too: `serde_json` would parse a
+//! string under such a name as raw JSON, which the bounds did not count.
 
 use std::fmt;
 

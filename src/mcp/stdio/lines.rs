@@ -1,4 +1,4 @@
-//! [`Lines`]: reads the input line by line.
+//! [`Lines`]: reads the input line by line. It must not parse a line.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! The output to the client: [`Stdout`] for messages, and [`Reply`] for responses to requests.
+//! The output to the client: [`Stdout`] for messages, and [`Reply`] for responses to requests. It must not
+//! know the content of a message.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::mcp::message_sink::{MessageSink, Resume};
 
-/// The message sink of the client: always open, and never resumable.
+/// The message sink of the client: open while the server runs, and never resumable.
 #[derive(Clone)]
 pub(super) struct Stdout(pub(super) mpsc::Sender<Vec<u8>>);
 

@@ -1,5 +1,5 @@
-//! Parses request parameters. An error is -32602 and names the field, its content and the expected value.
-//! Nothing here does a lookup.
+//! Parses request parameters. An error is -32602 and names the field, the kind of its content and the
+//! expected value. It must not do a lookup.
 
 use std::time::Duration;
 
@@ -68,8 +68,9 @@ fn as_task(params: &Value) -> Result<Option<TaskAugmentation>, Error> {
 /// Maximum length of the id that a client gives to a task of its own, in bytes.
 const MAX_ID: usize = 1024;
 
-/// Poll interval of a client's task if the client requests none, and the longest that it can request.
+/// Poll interval of a client's task if the client requests none.
 const USUAL_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest poll interval that a client can request. Longer ones are shortened to it.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// `Task`, as a client reports one of its own.
@@ -98,7 +99,7 @@ pub(super) fn client_task(task: &Value) -> Result<ClientTask, String> {
     Ok(ClientTask { id, stage, every: every.min(LONGEST_INTERVAL) })
 }
 
-/// Parses a non-negative whole number. `60000.0` is one too.
+/// Parses a non-negative whole number. `60000.0` is one too, up to 2^53.
 fn whole(number: &Value) -> Option<u64> {
     number.as_u64().or_else(|| {
         let number = number.as_f64()?;

@@ -67,8 +67,8 @@ fn abilities(params: &Value, revision: Revision) -> Result<ClientCapabilities, E
     let newest = ClientCapabilities::declared(declared);
     Ok(match revision {
         Revision::V2025_11_25 => newest,
-        // Earlier revisions know one elicitation mode, the form, whatever modes a client declares. They allow
-        // one content block in a sampling message.
+        // 2025-06-18 knows one elicitation mode, the form, whatever modes a client declares. 2025-03-26 has
+        // no elicitation. Both allow one content block in a sampling message.
         Revision::V2025_06_18 => ClientCapabilities {
             elicitation_form: newest.elicitation_form || newest.elicitation_url,
             elicitation_url: false,
@@ -80,7 +80,7 @@ fn abilities(params: &Value, revision: Revision) -> Result<ClientCapabilities, E
     })
 }
 
-/// Removes tasks, and what came to sampling together with lists of content blocks.
+/// Removes what 2025-11-25 added: tasks, and tools and lists of content blocks in sampling.
 fn before_tasks(client: ClientCapabilities) -> ClientCapabilities {
     ClientCapabilities { sampling_tools: false, sampling_lists: false, ..client.without_tasks() }
 }

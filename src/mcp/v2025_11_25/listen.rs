@@ -1,7 +1,7 @@
 //! Sends a session what it gets outside its own requests: status, progress and log messages of its tasks,
 //! questions that no waiting request carries, and changes of lists and resources. They go out on a GET
 //! stream, or on stdio with everything else. Everything is derived from rows, so that a new stream misses
-//! nothing that still matters.
+//! nothing that still matters. It must not decide which stream of a session is active.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -33,7 +33,7 @@ const MOST_MISSED: usize = 100;
 /// Pause after an error of the store.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Sends messages to the session until it is dropped.
+/// Sends messages to the session until it is dropped. The parameters are as in `v2025_11_25::listen`.
 pub(super) async fn listen(
     call: &SessionCall<'_>,
     (n, since): (u64, Timestamp),
@@ -51,7 +51,8 @@ pub(super) async fn listen(
     lists.filter(|_| taken_up).into_iter().for_each(|lists| turn.knows_lists(lists));
     loop {
         turn.begins().await;
-        // The stream that takes over asks this stream's questions again; they are dropped here.
+        // Each turn has a new question sender. When the turn ends, the stream that takes over asks the open
+        // questions again.
         let carrier = QuestionSender::new(call, outlet, GRACE, None);
         let follows = ResourceSubscriptions::new(call.bridge, &call.caller.principal);
         let (polls, looks) = (bridge.service.follow([]), HashMap::new());
@@ -191,8 +192,8 @@ impl ActiveStream<'_> {
         });
     }
 
-    /// Returns the tasks that have something to send. `tasks` are all tasks of the session that have not
-    /// ended.
+    /// Returns the tasks that may have something to send, with those that have ended meanwhile. `tasks` are
+    /// all tasks of the session that have not ended.
     fn pending_tasks(&self, tasks: &[Task]) -> HashSet<TaskId> {
         self.turn.with_sent_statuses(|told| {
             let mut ended: HashSet<TaskId> = told.keys().cloned().collect();
@@ -222,8 +223,8 @@ impl ActiveStream<'_> {
         Ok(settings.polls.into_iter().collect())
     }
 
-    /// Returns the tasks that began and ended since the last check, where hints were missed. Their end is
-    /// then sent late.
+    /// Returns the tasks that began and ended since the last check, for when hints were missed. Only the
+    /// owner's newest `MOST_MISSED` tasks are searched.
     async fn missed(&self, session: &str) -> Result<Vec<TaskId>, StoreError> {
         let now = self.call.bridge.clock.now();
         let since = self.turn.begin_scan(now);
@@ -297,8 +298,8 @@ impl ActiveStream<'_> {
         // Status notifications go to the session that created the task. Other sessions poll it, and only get
         // its questions.
         let is_own = view.task.origin.session.as_ref() == Some(&self.call.session.nonce);
-        // The client of a plain call that is still unanswered does not know a task.
-        // After the end of a task was sent, nothing follows, however many hints still arrive.
+        // The client of a plain call whose result is undelivered does not know the task. After the end of a
+        // task was sent, nothing follows, however many hints still arrive.
         if is_own && self.call.has_tasks() && view.task.undelivered.is_none() && !self.turn.is_end_sent(id) {
             let mut heard = self.turn.heard(&view.task);
             let standing = fallback::standing(self.call.bridge, &view, self.call.client_for(&view.task));
@@ -332,7 +333,7 @@ impl ActiveStream<'_> {
         Ok(())
     }
 
-    /// Returns what the session was sent about a task.
+    /// Returns what the session was last sent about a task, or else what the answer to the call reported.
     fn before(&self, task: &Task, standing: &VisibleStatus) -> SentStatus {
         self.turn
             .with_sent_statuses(|told| told.get(&task.id).copied())

@@ -36,8 +36,8 @@ use crate::tasks::service::CallGuard;
 use crate::tasks::store::{SessionChange, StoreError};
 use crate::tasks::task::{Owner, Task};
 
-/// Whether `companion_tools = "auto"` offers the companion tools to sessions of this generation. It does,
-/// because a client with task support need not use a task for every call.
+/// Whether `companion_tools = "auto"` offers `task_wait`, `task_cancel` and `task_answer` to sessions of this
+/// generation. It does, because a client with task support need not use a task for every call.
 const OFFERS_COMPANIONS: bool = true;
 
 /// Handles `initialize`. Returns the new session and the `InitializeResult`.
@@ -148,8 +148,9 @@ pub async fn replied(bridge: &Bridge, caller: &Caller, id: Id, outcome: Outcome)
 }
 
 /// Sends messages to the caller's session until it is dropped; it never returns. `n` is the number under
-/// which other processes know the stream, or 0 if they do not. `since` is when it was opened. `lists` is the
-/// edition of the lists at that moment, or, for a resumed stream (`true`), the edition that its client knows.
+/// which other processes know the stream, or 0 if they do not. `since` is about when it was opened: it sends
+/// no log messages from before. `lists` is the edition of the lists at that moment, or, for a resumed stream
+/// (`true`), the edition that its client knows.
 pub async fn listen(
     bridge: &Bridge,
     caller: &Caller,
@@ -247,7 +248,8 @@ impl SessionCall<'_> {
         companion.is_offered(self.bridge, &self.caller.principal, OFFERS_COMPANIONS)
     }
 
-    /// Stores a setting of this session. Returns false if the session may store no more of them.
+    /// Stores a setting of this session. Returns false if the session may store no more of them. It is an
+    /// error if the session has ended.
     async fn set(&self, setting: SessionChange) -> Result<bool, jsonrpc::Error> {
         let Session { nonce, expires, .. } = self.session;
         let kept = self.bridge.store.set(nonce, setting, *expires).await;

@@ -1,5 +1,5 @@
-//! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel`. A task of another caller gets the same "not
-//! found" error as a task that never existed.
+//! `tasks/get`, `tasks/result`, `tasks/list` and `tasks/cancel`. A task that the caller may not see gets the
+//! same "not found" error as a task that never existed.
 
 use serde_json::Value;
 
@@ -107,7 +107,7 @@ pub(super) async fn cancel(call: &SessionCall<'_>, params: &Value) -> Outcome {
     }
 }
 
-/// Returns the error for a task that is unknown, has expired or belongs to another caller.
+/// Returns the error for a task that is unknown, has expired or is not visible to the caller.
 pub(super) fn not_found(call: &SessionCall<'_>, id: &TaskId) -> Error {
     call.bridge.not_found(call.owner(), id);
     from_wire::invalid("Failed to retrieve task: Task not found")

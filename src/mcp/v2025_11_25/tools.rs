@@ -24,7 +24,8 @@ use crate::tasks::audit::{Audit as _, AuditEvent, Part};
 use crate::tasks::service::{CallError, CallGuard, CallResult, View};
 use crate::tasks::task::{Origin, TaskId};
 
-/// JSON-RPC error code of a call that exceeds a limit of its tool or owner.
+/// JSON-RPC error code of a task-augmented call that exceeds a limit of its tool or owner. A plain call gets
+/// a tool result with the error.
 const BUSY: i32 = -32000;
 
 /// `tools/list`: the companion tools, then the catalog by name.

@@ -94,7 +94,7 @@ pub(super) async fn wait(
     }
 }
 
-/// Stores the log cursor of a task for a listening stream in another process.
+/// If the store can be shared, stores the log cursor of a task for a listening stream in another process.
 async fn keep(call: &SessionCall<'_>, task: &Task, heard: LogCursor) -> Result<(), StoreError> {
     if let Some(told) = heard.sent_by_request(task).filter(|_| call.bridge.store.is_shared()) {
         let Session { nonce, expires, .. } = call.session;

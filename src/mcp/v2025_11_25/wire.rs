@@ -1,5 +1,5 @@
 //! Wire types of the 2025-11-25 messages that this server sends. Field names and shapes are those of the
-//! schema. Nothing here decides their values.
+//! schema. It must not decide their values.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
-//! Parses request parameters. An error is -32602 and names the field, its content and the expected value.
-//! Nothing here does a lookup.
+//! Parses request parameters. An error is -32602 and names the field, the kind of its content and the
+//! expected value. It must not do a lookup.
 
 use serde_json::{Map, Value};
 use taskbridge_sdk::{Level, Trace};
@@ -18,7 +18,8 @@ pub(super) const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// Key of the minimum level of log messages in `_meta`.
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Maximum number of tasks or of resources in one subscription.
+/// Maximum number of tasks, and of resources, in one request to subscribe. Of the resources,
+/// `max_followed_resources` are granted.
 const MOST_FOLLOWED: usize = 1024;
 
 /// Metadata of a request, from `_meta`.

@@ -1,6 +1,6 @@
 //! Checks the headers that repeat parts of a request, so that intermediaries can route by them (Streamable
-//! HTTP, "Request Metadata"). They must agree with the body. A mismatch is refused before anything else is
-//! done.
+//! HTTP, "Request Metadata"). They must agree with the body. A mismatch is refused before the request is
+//! handled.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::errors::header_mismatch;
 use crate::catalog::Mirrored;
 use crate::mcp::jsonrpc::{Error, Request};
 
-/// Largest whole number that a header can repeat; its negative is the smallest.
+/// Largest absolute value of a number that a header can repeat.
 const MOST_SAFE: u64 = (1 << 53) - 1;
 
 /// Looks up a header by its name in lower case. Returns `None` if the header is absent.
@@ -72,8 +72,8 @@ pub(super) fn check_parameters(
     Ok(())
 }
 
-/// Returns true for a number that every intermediary reads exactly. Beyond it, those with floating point only
-/// do not.
+/// Returns true for a number that every intermediary reads exactly. An intermediary that only has floating
+/// point does not read larger ones exactly.
 fn is_safe(value: &Value) -> bool {
     match value.as_i64() {
         Some(whole) => whole.unsigned_abs() <= MOST_SAFE,
@@ -120,8 +120,8 @@ fn visible<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Error> {
     }
 }
 
-/// Checks that a header equals the body. Both can be secret, so the error repeats 60 characters at most:
-/// enough for a version or a method.
+/// Checks that a header equals the body. Both can be secret, so the error repeats at most 60 characters of
+/// each: enough for a version or a method.
 fn agree(name: &str, header: &str, body: &str) -> Result<(), Error> {
     if header == body {
         return Ok(());

@@ -1,6 +1,6 @@
 //! `subscriptions/listen`: an open request that notifies the client of what it subscribed to: tasks, lists,
-//! resources. Nothing of it is stored. A client whose connection broke subscribes again, and first gets the
-//! current state of its tasks.
+//! resources. The subscription is not stored. A client whose connection broke subscribes again, and first
+//! gets the current state of its tasks.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -25,7 +25,7 @@ use crate::tasks::task::TaskId;
 
 /// Minimum time between two rounds of messages. Of faster changes, only the newest is sent.
 const SPACING: Duration = Duration::from_millis(200);
-/// Pause after an error of the store.
+/// Pause after an error of the store, or while there is no memory for a result.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// `subscriptions/listen`: answers only when the server ends the subscription.
@@ -60,7 +60,8 @@ pub(super) async fn listen(
     Ok(to_wire::subscription_ended(id))
 }
 
-/// Returns the granted part of a filter: tasks that the caller has, and resources that exist.
+/// Returns the granted part of a filter: tasks that the caller may see, and resources that exist for the
+/// caller, of the first `max_followed_resources`.
 async fn grant(call: &StatelessCall<'_>, wanted: Filter) -> Result<Filter, StoreError> {
     let mut granted = Filter { task_ids: None, resource_subscriptions: Vec::new(), ..wanted };
     let most = call.bridge.settings().limits.max_followed_resources;

@@ -61,8 +61,8 @@ pub struct RejectedRequest {
     pub status: u16,
 }
 
-/// Reads the metadata that every request has, and checks the request's headers against its body. `headers` is
-/// `None` for a transport without headers.
+/// Reads the metadata that every request has, and checks the request's headers against its body and the
+/// revision. `headers` is `None` for a transport without headers.
 ///
 /// # Errors
 /// See [`RejectedRequest`].
@@ -72,7 +72,7 @@ pub fn admit(
     request: &Request,
     headers: Option<Headers<'_>>,
 ) -> Result<StatelessCaller, RejectedRequest> {
-    // A request without this metadata cannot be classified. All other errors are found later.
+    // Without this metadata nothing else can be checked, so the HTTP status is always 400.
     let about = from_wire::about(&request.params).map_err(|error| RejectedRequest { error, status: 400 })?;
     let refused = |error: jsonrpc::Error| RejectedRequest { status: errors::status(&error), error };
     if let Some(headers) = headers {
@@ -170,8 +170,8 @@ impl StatelessCall<'_> {
         self.asker.tasks
     }
 
-    /// Returns whether `companion_tools = "auto"` offers the companion tools: to clients without task
-    /// support.
+    /// Returns whether `companion_tools = "auto"` offers `task_wait`, `task_cancel` and `task_answer`: to
+    /// clients without task support.
     fn offers_companions(&self) -> bool {
         !self.has_tasks()
     }

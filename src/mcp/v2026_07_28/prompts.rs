@@ -60,7 +60,7 @@ enum Gathered {
     Asked(Value),
 }
 
-/// Asks for the missing arguments.
+/// Returns the arguments, or the result that asks for missing ones.
 async fn complete(
     call: &StatelessCall<'_>,
     name: &str,

@@ -1,7 +1,7 @@
-//! Multi round-trip requests: what a caller is asked before anything starts. The state so far travels to the
-//! client and back, sealed, so that nothing is stored here between two rounds. It is only valid for the same
-//! caller and call, and for a limited time. Its nonce names the task that the call creates, so that a state
-//! sent twice creates one task.
+//! Multi round-trip requests: what a caller is asked before anything starts, or by the job of a plain call.
+//! The state so far travels to the client and back, sealed, so that nothing is stored here between two
+//! rounds. It is only valid for the same caller and call, and for a limited time. Its nonce names the task
+//! that the call creates, so that a state sent twice creates one task.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ enum RequestStage {
 pub(super) struct AskingTask {
     /// The task.
     pub(super) task: TaskId,
-    /// Log messages up to this time could be sent.
+    /// Log messages up to this time count as sent.
     pub(super) heard: Timestamp,
 }
 
@@ -209,7 +209,7 @@ impl<'a> Round<'a> {
         Ok(Next::Go(CallInput { arguments: self.arguments(), consented: self.learned.consented, nonce }))
     }
 
-    /// Obtains consent, if the tool requires it. Returns `None` if nothing more is to be done.
+    /// Obtains consent, if the tool requires it. Returns `None` if the call can go on.
     async fn consent(
         &mut self,
         tool: &Arc<Tool>,
@@ -258,7 +258,7 @@ impl<'a> Round<'a> {
         self.call.client().can_ask(&inquiry.question(&Map::new()).ask)
     }
 
-    /// Returns the answer, if it is valid.
+    /// Returns the answer, if it is valid. Otherwise keeps the problem in `unfit`.
     fn answer(&mut self, question: &Question, response: &Value) -> Option<Answer> {
         let answer = params::answer(&question.ask, response).and_then(|answer| asking::fit(question, answer));
         answer.map_err(|problem| self.unfit = Some(problem)).ok()

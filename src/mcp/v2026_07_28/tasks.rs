@@ -1,5 +1,5 @@
-//! `tasks/get`, `tasks/update` and `tasks/cancel`. A task of another caller gets the same "not found" error
-//! as a task that never existed.
+//! `tasks/get`, `tasks/update` and `tasks/cancel`. A task that the caller may not see gets the same "not
+//! found" error as a task that never existed.
 
 use serde_json::{Map, Value};
 
@@ -24,7 +24,8 @@ pub(super) async fn get(call: &StatelessCall<'_>, params: &Value, outlet: &dyn M
     Ok(to_wire::complete(detailed))
 }
 
-/// `tasks/update`: each answer has taken effect when this acknowledges it.
+/// `tasks/update`: the answers are stored when this acknowledges them. Those to closed or unknown questions
+/// are ignored.
 pub(super) async fn update(call: &StatelessCall<'_>, params: &Value) -> Outcome {
     require_tasks(call, "tasks/update")?;
     let id = from_wire::task_id(params)?;
@@ -111,7 +112,7 @@ pub(super) async fn detailed<'a>(
     Ok(detailed)
 }
 
-/// Returns the error for a task that is unknown, has expired or belongs to another caller.
+/// Returns the error for a task that is unknown, has expired or is not visible to the caller.
 pub(super) fn not_found(call: &StatelessCall<'_>, id: &TaskId) -> Error {
     call.bridge.not_found(call.owner(), id);
     from_wire::invalid("Failed to retrieve task: Task not found")

@@ -64,8 +64,9 @@ fn listed_companion(call: &StatelessCall<'_>, companion: Companion) -> Value {
     })
 }
 
-/// `tools/call`: answers with a task if the client supports tasks, the tool allows them and the job takes
-/// longer than `quick_wait`. Otherwise it answers as a plain call does.
+/// `tools/call`: if the client supports tasks and the tool allows them, answers with a task, or with the
+/// result if the job ends within `quick_wait`. Otherwise it answers as a plain call does. Before that, it may
+/// ask for missing input.
 pub(super) async fn call(call: &StatelessCall<'_>, params: Value, outlet: &dyn MessageSink) -> Outcome {
     let wanted = from_wire::call(params)?;
     if let Some(companion) = Companion::named(&wanted.name).filter(|companion| call.is_offered(*companion)) {
@@ -168,7 +169,8 @@ async fn make(
     }
 }
 
-/// Answers with the task, or with the result if the job ends within `quick_wait`.
+/// Answers with the result if the job ends within `quick_wait` and there is memory for its result. Otherwise
+/// answers with the task, at once if it asks something.
 async fn answer_with_task(call: &StatelessCall<'_>, called: CallResult, outlet: &dyn MessageSink) -> Outcome {
     let service = &call.bridge.service;
     let hears_since = hears_since(call, &called);

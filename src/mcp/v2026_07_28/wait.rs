@@ -16,8 +16,8 @@ use crate::tasks::service::View;
 use crate::tasks::store::StoreError;
 use crate::tasks::task::{Task, TaskId};
 
-/// How much longer a call waits once shutdown has begun. Its stream cannot be resumed elsewhere, so it is
-/// then answered with the current state.
+/// Maximum time that a call still waits once shutdown has begun. Its stream cannot be resumed elsewhere, so
+/// it is then answered with the current state.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// How long a request waits, and what it sends meanwhile.

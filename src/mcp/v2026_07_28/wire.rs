@@ -1,5 +1,5 @@
 //! Wire types of the 2026-07-28 messages, and of those of the tasks extension, that this server sends. Field
-//! names and shapes are those of the schemas. Nothing here decides their values.
+//! names and shapes are those of the schemas. It must not decide their values.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -82,7 +82,7 @@ impl WriteTransaction for Forget {
 
     async fn write(&self, db: &Db, _again: bool) -> Result<usize, PostgresError> {
         // Without a gap, regardless of the clock: the remaining chain begins with the first line that is
-        // kept.
+        // kept. The last line always is, because the chain continues from it.
         let sql = "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT $2)
                    DELETE FROM audit WHERE n IN (SELECT n FROM first) AND n < (SELECT max(n) FROM audit)
                    AND n < COALESCE((SELECT min(n) FROM first WHERE at >= $1), 9223372036854775807)";

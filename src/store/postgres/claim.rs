@@ -29,8 +29,8 @@ macro_rules! claimable {
 const FIRST: &str =
     concat!("SELECT id, owner FROM tasks WHERE ", claimable!(), " ORDER BY due_at, n LIMIT $4::bigint");
 
-/// Owners of rows with a due time: those after a cursor ($4), then from the first one; and whether any row
-/// of the owner can be claimed.
+/// Owners of rows with a due time: those after a cursor ($4), then from the first one; and whether any row of
+/// the owner can be claimed. There are up to $5.
 const OWNERS: &str = concat!(
     "WITH RECURSIVE visit (owner, began, step) AS (
          SELECT first.owner, first.owner, 1 FROM (
@@ -57,8 +57,8 @@ const OF_OWNERS: &str = concat!(
     " ORDER BY due_at, n LIMIT $5::bigint) AS due ORDER BY owners.place, due.due_at, due.n"
 );
 
-/// Leases the first of these rows ($4) that can still be claimed. Rows that are locked by another claim are
-/// skipped.
+/// Leases the first $5 of these rows ($4) that can still be claimed. Rows that another transaction has locked
+/// are skipped.
 const HOLD: &str = concat!(
     "WITH due AS (SELECT tasks.id, wanted.place
                   FROM unnest($4::text[]) WITH ORDINALITY AS wanted (id, place) JOIN tasks ON tasks.id = wanted.id
@@ -130,7 +130,8 @@ impl WriteTransaction for Claim {
 }
 
 impl Claim {
-    /// Visits owners after the cursor, then from the first one, until enough of them have due rows.
+    /// Visits owners after the cursor, then from the first one, until `limit` of them have due rows,
+    /// [`fair::OWNERS`] were visited, or there are no others.
     async fn visit(&self, db: &Db) -> Result<Option<Visited<String>>, PostgresError> {
         let ClaimRequest { served, limit, cursor } = &self.request;
         let (backend, identity) =
@@ -179,8 +180,9 @@ pub(super) async fn list_due(
     row::tasks(&rows).map_err(|fault| fault.into_store_error(&desk.place))
 }
 
-/// For each backend: the due time of its first unleased row or, if earlier, the first lease expiry among
-/// the rows that are due before it. It reads the index no further than that row.
+/// For each backend: the due time of its first unleased row (a lease that ends before the row is due does not
+/// count) or, if earlier, the first lease expiry among the rows that are due before it. It reads the index no
+/// further than that row.
 const NEXT_DUE: &str = "
     SELECT least(free.due_at,
                  (SELECT min(lease_until) FROM tasks
@@ -206,8 +208,8 @@ pub(super) async fn next_due(
     due.map_err(|fault| fault.into_store_error(&desk.place))
 }
 
-/// Assigns this identity to rows without one. A row with pending work has a due time, so only those rows
-/// are updated.
+/// Assigns this identity to rows without one. A row with pending work has a due time, so only those rows are
+/// updated. Returns the other identities of such rows, with their numbers.
 pub(super) struct Adopt {
     pub(super) backend: String,
     pub(super) identity: String,

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
-/// Maximum length of an indexed text. An index page allows entries of 2,700 bytes, and an entry has at most
-/// two texts.
+/// Maximum length of an indexed text, in bytes. An index page allows entries of 2,700 bytes, and an entry has
+/// at most two texts.
 const LONGEST: usize = 1_000;
 
 /// Encodes a text for a column. [`read`] decodes it.
@@ -34,8 +34,8 @@ pub(super) fn read(kept: &str) -> String {
     text
 }
 
-/// Encodes a text for lookups only: a long one is replaced by its beginning and a digest of the whole. No
-/// escape is written `\#`, so that the result equals no other text.
+/// Encodes a text for lookups only: a long one is replaced by its beginning and a digest of the whole.
+/// Between the two is `\#`, which [`text`] never writes, so that the result equals no other text.
 pub(super) fn key(whole: &str) -> Cow<'_, str> {
     let kept = text(whole);
     if kept.len() <= LONGEST {

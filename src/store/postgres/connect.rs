@@ -14,7 +14,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::connection_config::{CONNECT_WITHIN, ConnectionConfig};
 use crate::tasks::store::{Result, StoreError};
 
-/// Timeout to obtain a connection from the pool.
+/// Timeout to obtain a connection from the pool, and before that a permit for a request.
 pub(super) const FREE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Timeout to open a connection, including password and certificates.

@@ -16,13 +16,15 @@ pub(super) const STATEMENT_WITHIN: Duration = Duration::from_secs(15);
 /// Timeout to wait for another transaction's lock.
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
 
-/// Timeout after which the server ends an idle transaction: a frozen process keeps its locks no longer.
+/// Timeout after which the server ends a session that idles in a transaction: a frozen process keeps its
+/// locks no longer.
 const IDLE_WITHIN: Duration = Duration::from_secs(10);
 
 /// Timeout to establish a connection.
 pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a connection survives without a response from the peer.
+/// How long sent data may stay unacknowledged before the connection is closed, and how long a connection is
+/// idle before it is probed.
 const SILENT_WITHIN: Duration = Duration::from_secs(10);
 
 /// A schema of a PostgreSQL database, and its connection settings.
@@ -100,7 +102,8 @@ impl ConnectionConfig {
         self
     }
 
-    /// Enables or disables TLS, overriding the address, and sets the file of trusted authorities.
+    /// Enables or disables TLS, overriding the address, and sets the file of trusted authorities. If `tls` is
+    /// `None`, TLS is used if there is a file, and otherwise as the address says.
     #[must_use]
     pub fn with_tls(self, tls: Option<bool>, ca_file: Option<PathBuf>) -> Self {
         Self { tls: tls.unwrap_or(self.tls || ca_file.is_some()), ca_file, ..self }
@@ -122,7 +125,7 @@ impl ConnectionConfig {
         Ok(Self { schema: schema.to_owned(), ..self })
     }
 
-    /// Sets the maximum number of connections.
+    /// Sets the maximum number of connections of the pool (at least 2). Notifications use one more.
     #[must_use]
     pub fn with_connections(self, max_connections: usize) -> Self {
         Self { max_connections, ..self }

@@ -1,10 +1,11 @@
 //! Executes reads and writes on pooled connections, and retries them after conflicts and network errors.
 //!
 //! - A read is one statement. It may be dropped at any point, and is retried if its connection was stale.
-//! - A write is one transaction in a task of its own, so that it completes or fails as a whole even if
-//!   its caller is dropped. Writes to one row run in the order in which they were started ([`RowLocks`]). If
-//!   the connection breaks, it is unknown whether the write was committed. It is retried, and every write
-//!   detects that it is already done.
+//! - A write is one transaction in a task of its own, so that it completes or fails as a whole even if its
+//!   caller is dropped. Writes to one row run in the order in which they were started ([`RowLocks`]). If the
+//!   connection breaks, it is unknown whether the write was committed. It is retried then, for up to
+//!   [`SETTLE_WITHIN`]. Writes whose repetition would do harm detect that they are already done. Others
+//!   accept it: a claim leases other rows, and a duration is recorded twice.
 //! - Requests never use the last connections: those are reserved for the loops, which would otherwise
 //!   block behind many clients.
 
@@ -29,7 +30,7 @@ use super::{StoreClock, column};
 use crate::store::write_state::WriteState;
 use crate::tasks::store::{Hint, Result, StoreError};
 
-/// Maximum number of retries after conflicts with other transactions.
+/// Maximum number of retries of a write after conflicts with other transactions.
 const CLASHES: u32 = 20;
 
 /// How long a write with an unknown outcome is retried.
@@ -40,7 +41,8 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(10);
 const READ_AGAIN: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(20), Duration::from_millis(50), Duration::from_millis(100)];
 
-/// Timeout of a response, after which the connection is closed. The server's statement timeout is shorter.
+/// Timeout of a read, or of one attempt of a write, after which the connection is closed. The server's
+/// statement timeout is shorter.
 const ANSWER_WITHIN: Duration = STATEMENT_WITHIN.saturating_add(Duration::from_secs(5));
 
 /// Returns the number of connections that are reserved for the loops.
@@ -152,12 +154,12 @@ impl PostgresExecutor {
         rows
     }
 
-    /// Returns the current time for statements: the first parameter of each.
+    /// Returns the current time for statements, the parameter of `moment`: `None` is the database's own.
     pub(super) fn now(&self) -> Option<i64> {
         self.clock.given()
     }
 
-    /// Executes a write. A write of one row waits for earlier writes of that row.
+    /// Executes a write. A write of one row waits for earlier writes of that row by this process.
     pub(super) async fn write<W: WriteTransaction>(
         self: &Arc<Self>,
         door: OperationPriority,

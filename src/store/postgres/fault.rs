@@ -56,7 +56,7 @@ impl PostgresError {
         matches!(self, PostgresError::Sql(error) if error.code().is_some_and(|code| clashes.contains(code)))
     }
 
-    /// Returns true if the connection is unusable, and the progress of its work is unknown.
+    /// Returns true if the connection is unusable, so that the progress of its work counts as unknown.
     pub(super) fn is_lost(&self) -> bool {
         match self {
             PostgresError::Silent => true,

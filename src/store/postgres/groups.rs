@@ -115,7 +115,8 @@ const SETTLED: &str = concat!(
       ORDER BY open.backend, open.grp"
 );
 
-/// Leases free groups, renews the holder's leases, and releases groups without open jobs.
+/// Leases free groups and renews the holder's leases. On groups without open jobs, deletes the holder's
+/// leases and everyone's expired ones.
 const HOLD: &str = concat!(
     open_groups!(),
     ", gone AS (DELETE FROM groups WHERE (holder = $2 OR until <= moment($1))

@@ -1,6 +1,6 @@
 //! [`Hints`] over LISTEN and NOTIFY, on a connection of its own. Every hint may be lost. The ticks of the
-//! loops make up for that, and for waiting clients a periodic hint that something may have changed: rarely
-//! while notifications arrive, and often while they do not.
+//! loops make up for that, and for waiting clients a periodic hint that something may have changed: every
+//! [`HEARD`] while the connection works, and every [`UNHEARD`] while it does not.
 //!
 //! Writes do not notify in their own transactions, because the database would serialize their commits. The
 //! hints of a short interval are sent together afterwards. A message names its tasks or sessions, so that
@@ -27,7 +27,7 @@ use super::fault::PostgresError;
 use crate::tasks::store::{Hint, Hints};
 use crate::tasks::task::TaskId;
 
-/// Minimum interval between two messages of one process.
+/// Pause after each time that a process has sent its hints, in one or more messages.
 const GAP: Duration = Duration::from_millis(50);
 
 /// Interval of keep-alive queries on an idle connection.
@@ -231,7 +231,7 @@ async fn listen(client: &Client, schema: &str) -> Result<i32, PostgresError> {
     Ok(timeout(CONNECT_WITHIN, begun).await.map_err(|_| PostgresError::Silent)??)
 }
 
-/// Waits for hints and sends them.
+/// Waits for hints and sends them. After [`LIFE_SIGN`] without one, sends a keep-alive query instead.
 async fn send_hints(client: &Client, desk: &PostgresExecutor) -> Result<(), PostgresError> {
     let wrote = timeout(LIFE_SIGN, desk.wrote.take()).await;
     let said = async {

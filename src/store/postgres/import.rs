@@ -1,4 +1,5 @@
-//! Imports the whole content of another store into an empty schema, in one transaction.
+//! Imports the whole content of a SQLite file into an empty schema, in one transaction. It must not change a
+//! row: it only converts values to the types of the columns.
 
 use futures_util::future::try_join_all;
 use tokio_postgres::types::ToSql;
@@ -44,7 +45,8 @@ impl Target {
         Ok(Self { client, _driver: driver, place: place.clone() })
     }
 
-    /// Writes the whole content page by page; `None` if the schema already contains this copy.
+    /// Writes the whole content page by page, for [`Filled::commit`]; a drop before that rolls it back.
+    /// `None` if the schema already contains this copy.
     ///
     /// # Errors
     /// If the schema contains other data, or if one of the stores cannot be used; nothing was written then.
@@ -114,6 +116,7 @@ async fn begin(client: &mut Client) -> Result<Transaction<'_>, PostgresError> {
     Ok(tx)
 }
 
+/// Returns what the schema contains. Deletes the facts of a schema that is empty otherwise.
 async fn holds(tx: &Transaction<'_>, copy: &str) -> Result<SchemaContent, PostgresError> {
     let known = "SELECT EXISTS (SELECT 1 FROM facts WHERE name = $1 AND value = $2)";
     if tx.query_one(known, &[&COPY, &copy]).await?.try_get(0)? {

@@ -2,9 +2,10 @@
 //! other's row.
 //!
 //! A new row depends on names: its idempotency key, and the slots that it takes. Every transaction that
-//! creates a row for a key, or takes a slot, has the lock of that name from its check until its commit. So
-//! it sees all earlier transactions with that name. Rows that free a slot, or start to queue for one, take
-//! no lock: a transaction that does not see them yet acts as if it had come first, which was possible.
+//! creates a row for a key, or takes a slot, has the lock of that name from its check until its commit. So it
+//! sees all earlier transactions with that name. Transactions that free a slot, or queue a row for one, take
+//! no lock. Another transaction that does not see them yet decides as if it had come first, and that order
+//! was possible as well.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;

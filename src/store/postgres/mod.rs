@@ -3,10 +3,13 @@
 //!
 //! - `connection_config`: the connection settings. `connect`: connections and their pool. `executor`:
 //!   executes and retries reads and writes; `row_locks`: their order.
-//! - `schema`: the schema by version. `row`: converts a row into a task; `column`: encodes text.
-//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`:
-//!   the traits of [`crate::tasks::store`].
-//! - `hints`: writes of other processes. `import`: the import of another store.
+//! - `schema`: the schema by version. `row`: converts a row into a task; `column`: encodes text. `fault`:
+//!   errors and their fixes.
+//! - `tasks` with `insert`, `update` and `claim`, `queue`, `groups`, `history`, `notices`, `notes`,
+//!   `sessions`, `tally`: the traits of [`crate::tasks::store`]. `audit`: lines of the audit log. `survey`:
+//!   the operators' view.
+//! - `hints`: sends hints about writes to other processes, and receives theirs. `import`: the import of
+//!   another store.
 //!
 //! Everything runs at READ COMMITTED. Exactness between processes comes from one compare-and-set statement,
 //! or from a lock that is taken before the dependent read; each place names which.

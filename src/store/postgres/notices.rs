@@ -1,5 +1,6 @@
-//! [`Notices`] over PostgreSQL. One statement decides who sends a notice: it moves the notice's due time,
-//! and skips rows that another process has locked.
+//! [`Notices`] over PostgreSQL. A notice has no lease of its own: while it is leased, its due time is the end
+//! of the lease. One statement decides who sends it: it moves the due time, and skips rows that another
+//! transaction has locked.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use crate::store::row::queue_name;
 use crate::tasks::store::{Queue, Result, ServedBackend};
 use crate::tasks::task::Task;
 
-/// Queued rows of connected backends.
+/// The condition that a row is of a connected backend ($1, $2).
 macro_rules! waiting {
     () => {
         "EXISTS (SELECT 1 FROM unnest($1::text[], $2::text[]) AS served (backend, identity)
@@ -19,7 +19,7 @@ macro_rules! waiting {
     };
 }
 
-/// The first row of each queue.
+/// The first row of each queue that is of a connected backend.
 const HEADS: &str = concat!(
     "WITH RECURSIVE lines (line) AS (
          SELECT min(line) FROM tasks WHERE line IS NOT NULL
@@ -31,7 +31,7 @@ const HEADS: &str = concat!(
     " ORDER BY created_at, id LIMIT 1) AS head"
 );
 
-/// The next row of a queue.
+/// The next such row of a queue ($3), after a row ($4, $5).
 const BEHIND: &str = concat!(
     "SELECT version, body, n, line, created_at, id FROM tasks
      WHERE line = $3 AND (created_at, id) > ($4, $5) AND ",

@@ -158,8 +158,8 @@ fn output(row: &Row, column: usize) -> Result<Output, PostgresError> {
         .map_err(|error| PostgresError::Unreadable(format!("a result cannot be understood ({error})")))
 }
 
-/// The expiry time up to which rows are deleted (at most the database's current time), and the maximum
-/// number of rows.
+/// The expiry time up to which rows are deleted (at most the database's current time), and the maximum number
+/// of rows. Records of ended sessions are deleted by the same time.
 struct Purge(i64, i64);
 
 #[async_trait]

@@ -67,7 +67,7 @@ macro_rules! note {
     };
 }
 
-/// For rows that never have slots, without a result.
+/// For rows that never have slots, without a result, a history entry or notices.
 const UPDATE: &str = concat!(update_row!("NULL::text"), " RETURNING id");
 
 /// The same with a history entry: `$22` and `$23`.
@@ -187,7 +187,7 @@ async fn take(
     Ok(if written.is_empty() { UpdateResult::Conflict } else { UpdateResult::Written(amend.version + 1) })
 }
 
-/// Returns the current time of the database.
+/// Returns the current time of the store: the database's, or that of a given clock.
 async fn moment(db: &Db) -> Result<Timestamp, PostgresError> {
     let row = db.first("SELECT moment($1)", &[&db.now]).await?;
     let row = row.ok_or_else(|| PostgresError::Row("the database did not return its time".to_owned()))?;

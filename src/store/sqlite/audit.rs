@@ -48,8 +48,8 @@ impl AuditLineStore for SqliteStore {
         let before = before.as_millis();
         self.write(move |db| {
             let mut statement = db.sql(
-                // Without a gap, regardless of the clock: the remaining chain begins with the first line
-                // that is kept.
+                // Without a gap, regardless of the clock: the remaining chain begins with the first line that
+                // is kept. The last line always is, because the chain continues from it.
                 "WITH first AS (SELECT n, at FROM audit ORDER BY n LIMIT ?2)
                  DELETE FROM audit WHERE n IN (SELECT n FROM first) AND n < (SELECT max(n) FROM audit)
                  AND n < COALESCE((SELECT min(n) FROM first WHERE at >= ?1), 9223372036854775807)",

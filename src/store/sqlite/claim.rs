@@ -70,7 +70,8 @@ fn longest_due(db: &Db<'_>, served: &ServedBackend) -> Result<Vec<Candidate<i64>
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Visits owners after the cursor, then from the first one, until enough of them have due rows.
+/// Visits owners after the cursor, then from the first one, until `limit` of them have due rows,
+/// [`fair::OWNERS`] were visited, or there are no others.
 fn visit(db: &Db<'_>, request: &ClaimRequest, limit: usize) -> Result<Option<Visited<i64>>, SqliteError> {
     let ServedBackend { backend, identity } = &request.served;
     let mut next = db.sql(
@@ -134,7 +135,8 @@ pub(super) fn list_due(
     })?)
 }
 
-/// Walks the index by due time past leased rows, up to the first row that is not leased.
+/// Walks the index by due time, up to the first row that is due no earlier than a time found before: the due
+/// time of a row without a lease, or the expiry of a lease.
 pub(super) fn next_due(db: &Db<'_>, served: &ServedBackend) -> Result<Option<Timestamp>, SqliteError> {
     let mut statement = db.sql(
         "SELECT due_at, lease_until FROM tasks WHERE of_backend = ?1 AND due_at IS NOT NULL
@@ -154,7 +156,7 @@ pub(super) fn next_due(db: &Db<'_>, served: &ServedBackend) -> Result<Option<Tim
 }
 
 /// Assigns the identity to rows without one. A row with pending work has a due time, so only those rows are
-/// updated.
+/// updated. Returns the other identities of such rows, with their numbers.
 pub(super) fn adopt(db: &Db<'_>, backend: &str, identity: &str) -> Result<Vec<(String, u64)>, SqliteError> {
     db.sql(
         "UPDATE tasks SET identity = ?2 WHERE of_backend = ?1 AND due_at IS NOT NULL AND identity IS NULL",

@@ -1,4 +1,5 @@
-//! Opens the file: private to its user, in WAL mode, with every commit flushed to disk before it counts.
+//! Opens the file: private to its user, in WAL mode, and in [`Mode::Threaded`] with every commit flushed to
+//! disk before it counts.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,7 +13,8 @@ use super::fault::{self, SqliteError};
 use super::{BUSY_WAIT, Mode, export, schema};
 use crate::tasks::store::StoreError;
 
-/// Large enough for every statement of this store, so that none is prepared twice.
+/// Number of prepared statements that a connection keeps: enough for all of this store, so that none is
+/// prepared twice.
 const STATEMENTS: usize = 64;
 
 /// Maximum page cache of the writing connection: enough for the indexes of tens of thousands of rows.
@@ -76,7 +78,7 @@ pub(super) fn alone(path: &Path, wait: Duration) -> Result<Connection, SqliteErr
     Ok(db)
 }
 
-/// Checks that the file has the newest schema.
+/// Checks that the file has the schema of this program, or a newer one that it can use.
 pub(super) fn is_current(path: &Path) -> Result<(), StoreError> {
     let look = || schema::is_current(&open(path, Mode::Threaded)?);
     look().map_err(|fault: SqliteError| fault.into_store_error(path))
@@ -107,9 +109,9 @@ fn open(path: &Path, mode: Mode) -> Result<Connection, SqliteError> {
     Ok(db)
 }
 
-/// Waits for another process that writes. SQLite's own delays grow to 100 ms. With a neighbour that writes
-/// constantly, nearly every attempt would find the file locked, because the gaps between its transactions
-/// are short.
+/// Waits for another process that writes; returns false after [`BUSY_WAIT`]. SQLite's own delays grow to 100
+/// ms. With a neighbour that writes constantly, nearly every attempt would find the file locked, because the
+/// gaps between its transactions are short.
 fn try_again(looks: i32) -> bool {
     std::thread::sleep(BUSY_LOOK);
     BUSY_LOOK * looks.unsigned_abs() < BUSY_WAIT

@@ -83,7 +83,7 @@ impl Source {
         mark(&self.db, moved).map_err(|fault| fault.into_store_error(&self.path))
     }
 
-    /// Returns the number of tasks that have not ended.
+    /// Returns the number of tasks that have not ended, without rows that are not JSON.
     ///
     /// # Errors
     /// If it cannot be read.

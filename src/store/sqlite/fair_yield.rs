@@ -1,6 +1,6 @@
 //! Fairness between processes. SQLite has no queue for its lock: a process that retakes it immediately
 //! could block another process's writes for seconds. So a process that writes continuously leaves a gap now
-//! and then.
+//! and then. It must not sleep itself.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub(super) struct FairYield {
 }
 
 impl FairYield {
-    /// Maximum time of continuous writes before a gap.
+    /// Time of continuous writes after which a gap precedes the next transaction.
     const LENGTH: Duration = Duration::from_millis(200);
 
     /// Length of a gap: long enough for a waiting process to notice.
@@ -24,7 +24,8 @@ impl FairYield {
         Self { since: now, last: now }
     }
 
-    /// Returns true if a gap is needed first. The writer calls it before each transaction.
+    /// Returns true if the caller must sleep for [`Self::GAP`] before its next transaction. Restarts the
+    /// measurement then, and after a rest.
     pub(super) fn is_over(&mut self, now: Instant) -> bool {
         let rested = now.duration_since(self.last) >= Self::GAP;
         let over = !rested && now.duration_since(self.since) >= Self::LENGTH;

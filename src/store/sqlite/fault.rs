@@ -14,7 +14,7 @@ pub(super) enum SqliteError {
     Sql(rusqlite::Error),
     /// The content of the file is invalid.
     Row(String),
-    /// Its rows were copied into another store.
+    /// The file is marked: its rows were copied into another store, or a copy was begun.
     Moved(String),
     /// One row exists but is unreadable; other rows are not affected.
     Unreadable(String),

@@ -20,7 +20,7 @@ use crate::tasks::store::Holder;
 const LOCAL: [u64; 8] =
     [0xEF53, 0x5846_5342, 0x9123_683E, 0x2FC1_2FC1, 0xF2F5_2010, 0xCA45_1A4E, 0x0102_1994, 0x794C_7630];
 
-/// Maximum number of locks that are taken at a time.
+/// Maximum number of dead holders that one call of [`Holders::dead`] returns, with their locks.
 const BATCH: usize = 64;
 
 /// The number of attempts and the delay to lock this process's new file. Another process that found the
@@ -62,8 +62,8 @@ impl Holders {
         Self { folder: folder.into(), own: Mutex::new(None) }
     }
 
-    /// Locks a file for this holder until the process ends. Returns false if locks on this file system
-    /// prove nothing.
+    /// Locks a file for this holder until the process ends or this value is dropped. Returns false if locks
+    /// on this file system prove nothing.
     pub(super) fn lock(&self, holder: &Holder) -> io::Result<bool> {
         if !is_safe(&holder.0) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the holder's name is no file name"));

@@ -1,5 +1,5 @@
-//! Adds a row. The checks and the write are one transaction, so that of two equal calls one finds the
-//! other's row.
+//! Adds a row ([`InsertCommand`]). The checks and the write are one transaction, so that of two equal calls
+//! one finds the other's row.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -42,7 +42,7 @@ pub(super) fn insert(db: &Db<'_>, wish: &InsertCommand) -> Result<InsertDecision
     Ok(InsertDecision::Nothing)
 }
 
-/// Returns the row of a key, and the digest of the call that created it. An expired row counts as deleted.
+/// Returns the row of a key, and the digest of the call that used the key. An expired row counts as deleted.
 fn holder_of(db: &Db<'_>, once: &IdempotencyKey) -> Result<Option<(Task, String)>, SqliteError> {
     let mut statement = db.sql(
         "SELECT t.version, t.body, t.n, o.digest FROM once o JOIN tasks t ON t.id = o.task

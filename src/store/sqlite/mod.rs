@@ -3,10 +3,12 @@
 //! - `writer`: one connection writes, with many operations per transaction; `fair_yield`: lets other
 //!   processes write.
 //! - `readers`: a small pool of reading connections; `task_cache`: a cache of parsed tasks for polls.
-//! - `schema`: the schema by version. `row`: converts a row into a task.
-//! - `tasks` with `insert` and `update`, `queue`, `groups`, `history`, `notices`, `notes`, `sessions`:
-//!   the traits of [`crate::tasks::store`].
-//! - `files`: checks that the file still exists. `holders`: detects dead lease holders.
+//! - `connect`: opens connections. `schema`: the schema by version. `row`: converts a row into a task.
+//!   `fault`: errors and their fixes.
+//! - `tasks` with `insert`, `update` and `claim`, `queue`, `groups`, `history`, `notices`, `notes`,
+//!   `sessions`, `tally`: the traits of [`crate::tasks::store`]. `audit`: lines of the audit log. `survey`:
+//!   the operators' view.
+//! - `files`: checks that the paths still name the open files. `holders`: detects dead lease holders.
 //! - `export`: the whole content, for a copy into another store.
 
 mod audit;
@@ -118,7 +120,8 @@ impl SqliteStore {
         Ok(Self { readers, writer, mode, commits, polled: TaskCache::default(), holders, state, seen })
     }
 
-    /// Opens an existing file with the current schema; creates and migrates nothing.
+    /// Opens an existing file that has the current schema, or a newer one that this program can use; creates
+    /// and migrates nothing.
     ///
     /// # Errors
     /// As [`Self::open`], and `Broken` if the schema is older: servers of an older version may be using it.

@@ -1,4 +1,5 @@
-//! [`Notices`] over SQLite.
+//! [`Notices`] over SQLite. A notice has no lease of its own: while it is leased, its due time is the end of
+//! the lease.
 
 use std::time::Duration;
 

@@ -68,7 +68,7 @@ pub(super) fn is_current(db: &Connection) -> Result<(), SqliteError> {
     )))
 }
 
-/// Migrates the file to the newest schema.
+/// Migrates the file to the newest schema that this program knows.
 ///
 /// # Errors
 /// As [`version`], or if it cannot be written; it is then unchanged.

@@ -34,7 +34,8 @@ pub(super) fn update(db: &Db<'_>, amend: &UpdateCommand) -> Result<UpdateResult,
     if let Some(output) = &amend.output {
         db.sql("INSERT OR IGNORE INTO outputs (task, body) VALUES (?1, ?2)")?.execute([id, output])?;
     }
-    // Only then, since the index on the owner's rows contains the number.
+    // Only when the result is written or the job is closed: `bytes` is part of the index on the owner's rows,
+    // which every change of it updates.
     if amend.output.is_some() || amend.row.closed {
         db.sql(
             "UPDATE tasks SET bytes = octet_length(body)

@@ -1,6 +1,6 @@
-//! The only writing connection, with group commit: pending operations are written in one transaction with
-//! one flush to disk, and then every caller gets its answer. While the disk is busy with one batch, the
-//! next one accumulates. Operations that can wait are written together with urgent ones.
+//! The only writing connection of this process, with group commit: pending operations are written in one
+//! transaction with one flush to disk, and then every caller gets its answer. While the disk is busy with one
+//! batch, the next one accumulates. Operations that can wait are written together with urgent ones.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -22,8 +22,9 @@ use crate::clock::Clock;
 use crate::store::write_state::WriteState;
 use crate::tasks::store::{Result, StoreError};
 
-/// Maximum number of operations in one transaction, so that the first of a burst does not wait for the
-/// last.
+/// Number of operations at which a transaction takes no more, so that the first of a burst does not wait for
+/// the last. Deferred ones are taken all at once, so there may be more of them. As many deferred operations
+/// also wake the thread before their deadline.
 const BATCH: usize = 512;
 
 /// Executes writes, and answers when they are on disk.
@@ -66,8 +67,9 @@ struct OperationQueue {
     patient: Arc<DeferredOperations>,
 }
 
-/// The caller of a deferred operation. If it is dropped before the operation is done, it wakes the thread,
-/// because no other caller may do so.
+/// The caller of a deferred operation. If it is dropped before the operation is `done`, it wakes the thread,
+/// because no other caller may do so: at the deadline, when [`BATCH`] operations are deferred, or when the
+/// caller is dropped.
 struct Waker<'t> {
     queue: &'t mpsc::Sender<Handed>,
     done: bool,
@@ -150,8 +152,8 @@ impl Writer {
         Ok(Writer::Thread(Thread { queue: Some(queue), patient, thread: Some(thread) }))
     }
 
-    /// Does work in a transaction, after a delay of at most `patience`; it is on disk when this returns.
-    /// Submitted work is done even if the future is dropped.
+    /// Does work in a transaction; it is on disk when this returns. It waits up to `patience` for other work
+    /// to share the transaction with (not inline). Submitted work is done even if the future is dropped.
     pub(super) async fn write<T, F>(&self, patience: Duration, mut work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -196,14 +198,15 @@ impl OperationQueue {
                 Err(mpsc::RecvError) if batch.is_empty() => return None,
                 Err(mpsc::RecvError) => {}
             }
-            // Another batch may already have included it.
+            // Another batch may already have included them.
             if !batch.is_empty() {
                 return Some(batch);
             }
         }
     }
 
-    /// Adds the operations that have arrived in the meantime.
+    /// Adds the urgent operations that have arrived in the meantime, and with the first of them the deferred
+    /// ones, until there are [`BATCH`].
     fn fill(&mut self, batch: &mut Vec<Box<dyn Operation>>) {
         while batch.len() < BATCH
             && let Ok(handed) = self.queue.try_recv()
@@ -225,8 +228,9 @@ impl Drop for Thread {
 }
 
 impl WriterConnection {
-    /// Writes all operations in one transaction. If one fails, each gets a transaction of its own, so that
-    /// it affects no other. That is rare, and the common case needs no savepoint per operation.
+    /// Writes all operations in one transaction. If one of several fails, each is repeated in a transaction
+    /// of its own, so that it affects no other. That is rare, and the common case needs no savepoint per
+    /// operation. If the transaction cannot begin or commit, all get that error.
     fn write_together(&mut self, mut batch: Vec<Box<dyn Operation>>) {
         let outcome = self.transact(|db| batch.iter_mut().try_for_each(|operation| operation.run(db)));
         match outcome {

@@ -1,5 +1,5 @@
 //! Forms: validation of form schemas against MCP, and of the submitted content against the schema. A form is
-//! a flat object of text, number, boolean and choice fields.
+//! a flat object of text, number, boolean and choice fields. A fault text must not repeat a submitted value.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::paths::LocationSegment;
@@ -11,9 +11,10 @@ use super::secret;
 /// The maximum number of faults in one message.
 const MAX_FAULTS: usize = 5;
 
-/// The keywords that a form and each field may use.
+/// The keywords that a form may use.
 const OF_FORMS: [&str; 7] =
     ["$schema", "type", "title", "description", "properties", "required", "additionalProperties"];
+/// The keywords that every field may use; each type allows more.
 const OF_FIELDS: [&str; 6] = ["type", "title", "description", "default", "examples", "writeOnly"];
 /// The formats that MCP defines.
 const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
@@ -45,7 +46,8 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the submitted form with the defaults of missing fields.
+/// Validates a submitted form. Returns it with the defaults of missing fields, and without null and
+/// unrequested ones.
 pub(super) fn fill(schema: &Value, mut content: Fields) -> Result<Fields, String> {
     let nothing = Map::new();
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&nothing);

@@ -1,7 +1,7 @@
 //! Validation of questions and answers: the same rules for every engine and every kind of client. Pure. It
 //! must not know who is asked, or how.
 //!
-//! The texts made here never contain what a person typed, because they are shown and logged.
+//! The texts made here never contain a value of an answer, because they are shown and logged.
 
 mod form;
 mod secret;
@@ -23,8 +23,8 @@ pub fn check(question: &Question) -> Result<(), String> {
     }
 }
 
-/// Returns the answer for the job: with the defaults of the form fields that were left out, and without
-/// unrequested fields.
+/// Returns the answer as the job receives it. A form gets the defaults of fields that were left out, and
+/// loses unrequested fields. The answer to a URL has no content. A sampling result and roots lose `_meta`.
 ///
 /// # Errors
 /// The reason why the answer is invalid, written for the person who gave it.
@@ -39,7 +39,8 @@ pub fn fit(question: &Question, answer: Answer) -> Result<Answer, String> {
     Ok(Answer::Accept(content))
 }
 
-/// Rejects URLs on which others could read the traffic or impersonate the page.
+/// Accepts only `https`, and `http` to this machine: on others, someone could read the traffic or impersonate
+/// the page.
 fn check_url(url: &str) -> Result<(), String> {
     shapes::check_uri(url).map_err(|()| format!("its url {url:?} is no URL"))?;
     let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));

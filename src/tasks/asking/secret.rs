@@ -30,8 +30,8 @@ const PAIRS: [(&str, &str); 6] = [
     ("private", "keys"),
 ];
 
-/// Returns true if a person would have to type a secret into this field. A choice, a number or a boolean is
-/// not a secret, whatever its name.
+/// Returns true if this field asks for a secret: by its format `password` or `writeOnly`, whatever its type;
+/// or if it is free text and its name or title means a secret.
 pub(super) fn is_asked_by(name: &str, field: &Map<String, Value>) -> bool {
     let says = |key: &str, value: &Value| field.get(key) == Some(value);
     if says("format", &"password".into()) || says("writeOnly", &true.into()) {

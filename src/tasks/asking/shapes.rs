@@ -1,5 +1,5 @@
-//! JSON schemas of MCP objects that pass through unchanged: a sampling request and its result, and roots.
-//! They require only what every protocol revision requires.
+//! JSON schemas of MCP objects that pass through: a sampling request and its result, and roots. They require
+//! only what every protocol revision requires. A request may have no other fields; a result may.
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,9 @@
 //! The deadlines of a task: for its start, its job, an answer, and an outcome that cannot be read. Pure.
 //!
-//! A deadline of a job is decided by a poll that began after it, never by the clock alone. After an
-//! outage, a job that has ended still delivers its result, however late. A question that was
-//! answered in the engine ends nothing.
+//! A deadline of an open job is decided by a poll that began after it, not by the clock alone. After an
+//! outage, a job that has ended still delivers its result, however late. A question that was answered in the
+//! engine ends nothing. If all polls after `max_runtime` fail, the task ends with an unknown outcome once
+//! `outcome_grace` is over. The deadline of a start that was not sent is decided by the clock.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ pub(super) fn wait(task: &Task) -> Timestamp {
     task.created_at + longest_wait(task)
 }
 
-/// Returns how long the task may wait for its start. `answer_within` also limits the wait for consent.
+/// Returns how long the task may wait for its start: `max_wait`, and while it waits for consent at most
+/// `answer_within`.
 fn longest_wait(task: &Task) -> Duration {
     let within = task.terms.answer_within.filter(|_| awaits_consent(task));
     within.into_iter().fold(task.terms.max_wait(), Duration::min)
@@ -47,8 +49,8 @@ fn first(task: &Task) -> Option<Timestamp> {
     run(task).into_iter().chain(answer(task).map(|(at, _)| at)).min()
 }
 
-/// Returns when the `max_runtime` of an open job is over. `None` if that no longer matters, because
-/// the task has ended and its job is being stopped.
+/// Returns when the `max_runtime` of an open job is over. `None` for other jobs, and if that no longer
+/// matters because the task has ended and its job is being stopped.
 fn run(task: &Task) -> Option<Timestamp> {
     match &task.job {
         Job::Open { started_at, .. } if task.cancel.is_none() || !task.has_ended() => {

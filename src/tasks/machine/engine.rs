@@ -1,4 +1,5 @@
-//! The half of the state machine that handles reports from the engine: starts, polls, cancellations. Pure.
+//! The part of the state machine that handles the job in the engine: starts, polls, cancellations, and what
+//! clients want polled. Pure. It must not handle answers: see [`super::questions`].
 
 use std::time::Duration;
 
@@ -45,8 +46,8 @@ pub(super) fn reference_lost(step: &mut Step, parameter: &str, now: Timestamp) {
     end_with(step, Outcome::Failed, message.clone(), Output::text(message), now);
 }
 
-/// Takes back an attempt before it was sent. The attempt still counts, so that no later one reuses
-/// its number.
+/// Takes back an attempt that was not sent, and delays the next one by [`PUT_OFF`]. The attempt still counts,
+/// so that no later one reuses its number.
 pub(super) fn unsent(task: &mut Task, now: Timestamp) {
     if let Job::Starting { spec, attempts, .. } = &task.job {
         let (spec, attempts) = (spec.clone(), *attempts);
@@ -86,7 +87,7 @@ pub(super) fn no_slot(step: &mut Step, now: Timestamp) {
     }
 }
 
-/// Names the slots for everybody who may see the task. Slots of an owner contain the owner's name,
+/// Names the slots in a text for everybody who may see the task. Slots of an owner contain the owner's name,
 /// so they are replaced by a general text.
 fn places(slots: &[String]) -> String {
     let (owners, shared): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| is_of_owner(slot));
@@ -153,9 +154,9 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
             }
         }
         _ => {
-            // The job may exist, and this attempt did not settle that. If the search ran and found
-            // nothing, the limit is `settle_window`. If the search could not run, it is the longer
-            // of `settle_window` and `start_within`.
+            // The job may exist, and this attempt did not settle that. If the search ran and found nothing,
+            // the limit is `settle_window`. If the search could not run, it is the longer of `settle_window`
+            // and `start_within`. After `max_wait` the limit may be shorter: see [`patience`].
             let looked = failure.kind == ErrorKind::Uncertain;
             let patience = patience(&task.terms, looked, out_of_time);
             if (looked && failure.is_final) || is_over(sought, *not_before, patience, now) {
@@ -171,7 +172,7 @@ pub(super) fn start_failed(step: &mut Step, attempt: u32, may_exist: bool, failu
     }
 }
 
-/// Maximum delay between two searches for a job, until the search is over.
+/// Maximum delay between two searches for a job, until the search is over. A repeated start is a search, too.
 const LOOK_WITHIN: Duration = Duration::from_secs(10);
 
 /// Minimum number of searches before a search is over, however long it has taken.
@@ -185,8 +186,8 @@ fn is_over(sought: &mut Option<RecoverySearch>, due: Timestamp, patience: Durati
     sought.times >= LOOKS && now.since(sought.since) >= patience
 }
 
-/// Returns how long a search continues. Once the maximum wait is over, a search that ran ends the task at
-/// once. If the search could not run, it continues for at most `outcome_grace`.
+/// Returns how long a search continues at least; it also needs [`LOOKS`] attempts. Once the maximum wait is
+/// over, a search that ran needs no further time, and one that could not run gets at most `outcome_grace`.
 fn patience(terms: &TaskPolicy, looked: bool, out_of_time: bool) -> Duration {
     let patience = if looked { terms.settle_window } else { terms.settle_window.max(terms.start_within) };
     match (out_of_time, looked) {
@@ -325,7 +326,8 @@ pub(super) fn look_crashed(task: &mut Task, times: u32, now: Timestamp) {
     end(task, Outcome::Broken, message, now);
 }
 
-/// Delay before a cancellation is repeated for a job that the engine may not list yet.
+/// Delay before a cancellation is repeated for a job that is younger than the start lag: the engine may not
+/// list it yet, and accept the cancellation without effect.
 const ASK_NEW_AGAIN: Duration = Duration::from_secs(10);
 
 pub(super) fn cancel_taken(task: &mut Task, start_lag: Duration, now: Timestamp) {
@@ -343,8 +345,8 @@ pub(super) fn cancel_failed(task: &mut Task, now: Timestamp) {
     }
 }
 
-/// Records that the engine is unavailable, and returns since when. The first reason is kept until the outage
-/// is over, so that an outage writes the row once.
+/// Records a failed call as an outage, and returns since when it lasts. The first reason is kept until the
+/// outage is over, so that an outage writes the row once. An ended task records none.
 fn trouble(task: &mut Task, failure: &Failure, now: Timestamp) -> Timestamp {
     if task.has_ended() {
         return now;

@@ -13,14 +13,15 @@ use crate::tasks::task::{Owner, Task};
 pub enum Event {
     /// A start is about to be sent. This event must be committed first.
     Intended,
-    /// All slots of the job were taken when its start was to be committed.
+    /// A slot of the job was full, or other rows queue for it, when its start was to be committed.
     NoSlot,
-    /// Handles are now known for jobs of tasks that the call refers to.
+    /// The tasks that the call refers to were read, and none is lost. Those without a handle are read again
+    /// later.
     Resolved {
-        /// The handles, by parameter.
+        /// The handles that are known by now, by parameter; may be empty.
         handles: Vec<(String, JobHandle)>,
     },
-    /// A task that the call refers to ended without a job.
+    /// A task that the call refers to ended without a job, or was deleted.
     ReferenceLost {
         /// The parameter that refers to it.
         parameter: String,
@@ -49,7 +50,7 @@ pub enum Event {
     },
     /// A search for a job that is no longer wanted did not find it.
     NotFound,
-    /// A search for a job that is no longer wanted could not be made.
+    /// A search for a job that is no longer wanted failed.
     FindFailed(Failure),
     /// A poll of the job succeeded.
     Observed {
@@ -62,7 +63,7 @@ pub enum Event {
     },
     /// A poll of the job failed.
     LookFailed(Failure),
-    /// A poll crashed the adapter, like the polls before it.
+    /// A poll crashed the adapter, like so many polls before it that the job is given up.
     LookCrashed {
         /// Number of crashes in a row.
         times: u32,
@@ -72,7 +73,7 @@ pub enum Event {
         /// See [`taskbridge_sdk::Backend::start_lag`].
         start_lag: Duration,
     },
-    /// The engine did not accept the cancellation.
+    /// The call that requests the cancellation failed.
     CancelFailed(Failure),
     /// A client wants the job stopped.
     CancelRequested {
@@ -151,12 +152,13 @@ pub enum Event {
         /// Until when.
         until: Timestamp,
     },
-    /// Pending work is due now, whatever failed before. Sent by an operator, and for a hint whose
-    /// job another process may poll.
+    /// Pending attempts and a poll are due now, whatever failed before. Sent by an operator, and for a hint
+    /// whose job another process may poll.
     RetryNow,
     /// An operator abandoned the task: the outcome of its job stays unknown.
     OutcomeUnknown,
-    /// The maximum wait for a start is over. The deadline of a job is decided by [`Event::Observed`].
+    /// The time for a start is over (`max_wait`, `answer_within` for consent, or `start_within` in an
+    /// outage). The deadline of a job is decided by [`Event::Observed`].
     DeadlinePassed,
     /// Nothing happened: the row is written only to change its lease.
     Nothing,
@@ -177,9 +179,10 @@ impl Event {
 /// What a cancellation means to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancel {
-    /// The task is cancelled at once, and stays cancelled whatever the job does.
+    /// An unfinished task is cancelled at once, and stays cancelled whatever the job does.
     Settle,
-    /// The job is asked to stop, and the task ends as the job does.
+    /// The job is asked to stop, and the task ends as the job does. If its start was not sent, the task is
+    /// cancelled at once.
     Request,
 }
 

@@ -4,10 +4,11 @@
 //! Invariants for every row and every event, in any order and however late:
 //!
 //! - A final client state never changes.
-//! - A fact from the engine (started, observed, cancellation accepted) is accepted in every state,
-//!   including final ones.
-//! - A row that is unfinished, or whose job may still run, has a due time.
-//! - A start that may have been sent counts as not sent again only if that attempt itself reports so.
+//! - A fact from the engine (started, observed, cancellation accepted) is valid in every state, including
+//!   final ones. There it changes nothing that the client sees.
+//! - A row has a due time exactly while its job is not [`Job::Closed`]. An unfinished row is never closed.
+//! - A start that may have been sent is repeated as a first attempt (`may_exist: false`) only after the
+//!   result of that same attempt shows that it started nothing.
 
 pub(super) mod deadline;
 mod engine;
@@ -30,10 +31,11 @@ use super::task::{
 /// Delay before a job that was asked to stop and still runs is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
 
-/// Maximum part of a gap between two attempts that counts as retry time.
+/// Maximum part of the gap between an attempt and the time when it was due that counts as retry time.
 const COUNTED_GAP: Duration = Duration::from_secs(60);
 
 /// Returns the part of a gap that does not count as retry time, for example because all processes were down.
+/// The attempt was due at `due`, and is made `now`.
 fn uncounted_gap(due: Timestamp, now: Timestamp) -> Duration {
     now.since(due).saturating_sub(COUNTED_GAP)
 }
@@ -60,7 +62,7 @@ pub enum Action {
     },
     /// Poll the open job now.
     Look,
-    /// Apply [`Event::DeadlinePassed`].
+    /// Apply [`Event::DeadlinePassed`]: the start was not sent in time.
     Expire,
     /// Nothing before the row's due time.
     Rest,
@@ -106,7 +108,8 @@ pub fn todo(task: &Task, now: Timestamp) -> Action {
     }
 }
 
-/// Returns the row after `event`. An event without news leaves the row unchanged.
+/// Returns the row after `event`. An event without news leaves the row unchanged. The version is not
+/// incremented: the store does that.
 pub fn next(task: &Task, event: Event, now: Timestamp) -> Step {
     let mut step = Step { task: task.clone(), output: None };
     apply(&mut step, event, now);
@@ -187,11 +190,12 @@ fn apply(step: &mut Step, event: Event, now: Timestamp) {
 
 /// Handles a client's request to stop the job.
 ///
-/// If a cancellation races with the end of the job, the first commit wins: each is applied to the
-/// row as the other left it. With [`Cancel::Settle`] this commit cancels the task, and a later
-/// success changes nothing for the client. A task that has already ended is not cancelled, and its
-/// client sees how it ended. With [`Cancel::Request`] this commit records only the request, and the
-/// task ends as its job does. See "A cancel" in ARCHITECTURE.md.
+/// If a cancellation races with the end of the job, the first commit wins: each is applied to the row as the
+/// other left it. A task that has already ended is not cancelled, and its client sees how it ended. A job
+/// whose start is not at the engine is closed, and its task is cancelled. Otherwise, with [`Cancel::Settle`]
+/// this commit cancels the task, and a later success changes nothing for the client. With [`Cancel::Request`]
+/// this commit records only the request, and the task ends as its job does. See "A cancel" in
+/// docs/architecture/walkthroughs.md.
 fn cancel_requested(task: &mut Task, mode: Cancel, on_behalf_of: Option<OnBehalfOf>, now: Timestamp) {
     if task.has_ended() {
         return;
@@ -208,8 +212,9 @@ fn cancel_requested(task: &mut Task, mode: Cancel, on_behalf_of: Option<OnBehalf
     }
 }
 
-/// Ends a task that an operator abandoned. The job is closed, with its handle if that is known. If the task
-/// was unfinished, a late reply to its start does not reopen the job.
+/// Ends a task that an operator abandoned, and closes its job, with the handle if that is known. If the task
+/// was unfinished, a late reply to its start does not reopen the job. If the task had ended before, such a
+/// reply does.
 fn outcome_unknown(task: &mut Task, now: Timestamp) {
     let (handle, job) = match &task.job {
         Job::Pending { .. } => (None, "its job was not started"),
@@ -231,8 +236,8 @@ fn is_abandoned(task: &Task) -> bool {
         && task.message.as_ref().is_some_and(|message| message.starts_with(ABANDONED))
 }
 
-/// Makes all pending work due now. Attempts are still counted, because the reply to an earlier one
-/// may still arrive.
+/// Makes the pending attempts due now, and an open job due for a poll. A job that waits for a slot or for
+/// consent goes on waiting. Attempts are still counted, because the reply to an earlier one may still arrive.
 fn retry_now(task: &mut Task, now: Timestamp) {
     match &mut task.job {
         Job::Pending { not_before, .. } | Job::Starting { not_before, .. } => {
@@ -266,7 +271,7 @@ fn record_cancel_request(task: &mut Task, on_behalf_of: Option<OnBehalfOf>, now:
     }
 }
 
-/// Makes the client's state final, unless it already is.
+/// Makes the client's state final, unless it already is, and closes its open questions.
 fn end(task: &mut Task, outcome: Outcome, message: impl Into<String>, now: Timestamp) {
     if task.has_ended() {
         return;
@@ -346,7 +351,8 @@ fn backoff(key: &JobKey, attempts: u32) -> Duration {
     plain.mul_f64(0.75 + f64::from(digest % 1000) / 2000.0)
 }
 
-/// Returns the delay after this failure. A delay that the engine requests is respected.
+/// Returns the delay after this failure: the backoff, or the delay that the engine requests if that is
+/// longer. With such a request, the backoff stops doubling after the third failure.
 fn wait_after(key: &JobKey, attempts: u32, kind: ErrorKind) -> Duration {
     match kind {
         ErrorKind::Limited { after: Some(after) } => after.max(backoff(key, attempts.min(3))),
@@ -354,7 +360,8 @@ fn wait_after(key: &JobKey, attempts: u32, kind: ErrorKind) -> Duration {
     }
 }
 
-/// Formats a duration as the config does: `90s`, `5m`, `7d`.
+/// Formats a duration as the config does: `90s`, `5m`, `7d`. Parts of a second are left out, except below one
+/// second: `250ms`.
 pub(crate) fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {

@@ -9,10 +9,11 @@ use crate::tasks::task::{StoredNote, Task};
 const MOST: usize = 16;
 /// Maximum size of all notes of a row together, in bytes of JSON.
 const MOST_BYTES: usize = 8 * 1024;
-/// Maximum size of one note in bytes; a longer note is truncated.
+/// Maximum size of one note, in bytes of JSON. A longer note becomes a text of at most half as many bytes.
 const LONGEST: usize = 2 * 1024;
 
-/// Adds the newest notes that the engine lists now. Notes up to the newest known number are skipped.
+/// Adds the notes that the engine lists and that are newer than all of the row, and drops the oldest beyond
+/// the limits. The newest note is always kept.
 pub(super) fn add_notes(task: &mut Task, mut notes: Vec<Note>, now: Timestamp) {
     let newest = task.last_note();
     notes.retain(|note| newest.is_none_or(|newest| note.n > newest));

@@ -1,4 +1,5 @@
-//! The half of the state machine that handles people: questions, their delivery, and answers. Pure.
+//! The part of the state machine that handles people: questions, their delivery to clients, and answers.
+//! Pure. It must not know how a question is sent.
 
 use std::time::Duration;
 
@@ -10,11 +11,13 @@ use crate::tasks::task::{
     Delivery, Job, OnRefusal, Outcome, QuestionSource, QuestionStatus, Task, TaskQuestion,
 };
 
-/// Maximum number of questions in a row; beyond it, the oldest closed ones are dropped.
+/// Maximum number of questions that one row keeps. Beyond it the oldest closed one is dropped; open ones
+/// never are.
 const MOST_KEPT: usize = 64;
 
-/// Applies the questions that a poll lists. A question whose answer the engine accepted after
-/// `as_of` may still be listed, and is not a new one.
+/// Applies the questions that a poll lists: new ones are asked, and the job's questions that are not listed
+/// are closed. A question that was settled after `as_of` (its answer was accepted, or too late) may still be
+/// listed, and is not a new one. A question that cannot be asked fails the task.
 pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, now: Timestamp) {
     for asked in &mut task.questions {
         let gone = !questions.iter().any(|question| question.id == asked.question.id);
@@ -38,9 +41,9 @@ pub(super) fn seen(task: &mut Task, questions: Vec<Question>, as_of: Timestamp, 
     }
 }
 
-/// Returns true if a listed question was already asked: it is open, its answer is pending, or the answer was
-/// accepted so recently that the list may be older. A question that was closed before is asked again, because
-/// it may be the next gate of the same name.
+/// Returns true if a listed question is not asked now: it is open, its answer is pending, it was settled so
+/// recently that the list may be older, or too many of its answers were refused ([`ASKED_AGAIN`]). A question
+/// that was closed before is asked again, because it may be the next gate of the same name.
 fn is_known(task: &Task, id: &str, as_of: Timestamp) -> bool {
     let mut same = task.questions.iter().filter(|a| a.asker == QuestionSource::Job && a.question.id == id);
     let is_recent = |asked: &TaskQuestion| asked.settled_at.is_some_and(|at| at >= as_of);
@@ -48,8 +51,8 @@ fn is_known(task: &Task, id: &str, as_of: Timestamp) -> bool {
         || times_not_allowed(task, id) >= ASKED_AGAIN
 }
 
-/// Returns true if a listed question has the id of one that was answered after `as_of`: a later
-/// poll shows whether it is a new question.
+/// Returns true if a listed question has the id of a closed one that was settled after `as_of`: a later poll
+/// shows whether it is a new question.
 pub(in crate::tasks) fn may_ask_again(task: &Task, listed: &[Question], as_of: Timestamp) -> bool {
     let is_over =
         |asked: &TaskQuestion| asked.asker == QuestionSource::Job && asked.status == QuestionStatus::Closed;
@@ -127,7 +130,7 @@ pub(super) fn answered(task: &mut Task, key: &str, answer: Answer, by: Answerer,
     }
 }
 
-/// Ends the task, and stops the job that asked.
+/// Ends the task with this outcome, and requests that the job that asked is stopped.
 pub(super) fn stop(
     task: &mut Task,
     outcome: Outcome,

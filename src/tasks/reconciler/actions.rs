@@ -1,5 +1,6 @@
-//! Actions: start, find, cancel, answer, poll, resolve, expire. For each leased row, makes the one engine
-//! call that is pending, and writes its result. Each row comes with a call permit of its backend.
+//! Actions: start, find, cancel, answer, poll, resolve, expire. For each leased row, performs the pending
+//! action and writes its result. All but resolve and expire make one engine call, with the call permit that
+//! comes with the row. A row without a permit is put back. The calls themselves are in [`calls`].
 
 mod calls;
 
@@ -25,13 +26,13 @@ use crate::tasks::task_writer::{Commit, PollRequest};
 /// How long a row that this process wrote is assumed current. Short compared with any lease.
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// A row that this process has leased.
+/// A row that this process has leased. An orphan may be leased, or may not exist at all.
 pub(super) struct LeasedRow {
     task: Task,
     /// When the lease began, or slightly earlier.
     since: Instant,
-    /// True if the row is marked "may have been sent" because this process wrote that and has not
-    /// sent the start yet.
+    /// True if no start was sent although the row may show one ([`Job::Starting`]): this process committed it
+    /// and has not sent it yet.
     unsent: bool,
     /// See [`CommittedStart::is_newborn`].
     is_newborn: bool,
@@ -44,7 +45,8 @@ pub(super) struct LeasedRow {
 }
 
 impl Core {
-    /// Processes rows until `stop`, then finishes the actions that are in progress.
+    /// Processes rows until `stop`. Then it finishes the actions in progress, and sends the starts that were
+    /// handed over before.
     pub(super) async fn acts(&self, fresh: &mut mpsc::Receiver<CommittedStart>, stop: &CancellationToken) {
         let mut running = FuturesUnordered::new();
         // A stream keeps its state between polls, so an unfinished claim is never dropped with its rows.
@@ -54,11 +56,11 @@ impl Core {
         });
         let mut claims = std::pin::pin!(claims);
         loop {
-            // The number of permits bounds the actions that have one, so they do not delay the others.
+            // Every claimed action holds one of `capacity` permits until its call ends. `max_acts` more may
+            // wait for the store, so that slow writes do not delay the calls of other rows.
             let room = running.len() < self.settings.max_acts + self.engines.capacity();
-            // The branches are always polled in this order, so that a simulation can replay it.
-            // Fresh rows have permits and never wait for capacity: a lease that expires here would
-            // hide that their starts were not sent.
+            // The branches are always polled in this order, so that a simulation can replay it. Fresh rows
+            // never wait for capacity: a lease that expires here would hide that their starts were not sent.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
@@ -77,7 +79,7 @@ impl Core {
         while running.next().await.is_some() {}
     }
 
-    /// Prepares a row that was handed over with an unsent start.
+    /// Converts a row that was handed over with an unsent start.
     pub(super) fn fresh(
         &self,
         CommittedStart { task, since, is_newborn, orphan, place }: CommittedStart,
@@ -86,7 +88,7 @@ impl Core {
         LeasedRow { task, since, unsent: true, is_newborn, orphan, place, identity }
     }
 
-    /// Performs the pending action of one row, and releases the row.
+    /// Performs the pending action of one row, and ends its lease.
     async fn act(&self, mut leased: LeasedRow) {
         let _hand = match self.in_hand.take(&leased.task.id) {
             Some(hand) => hand,
@@ -152,7 +154,7 @@ impl Core {
             Action::Rest if leased.unsent => return self.put_back(leased).await,
             Action::Rest => return self.release(&leased.task).await,
             Action::Expire => return self.finish(&leased.task, Event::DeadlinePassed).await,
-            // The row was written after its claim, and is due again.
+            // The row was written after its claim, and is due at once. It is claimed again.
             Action::Resolve => return self.release(&leased.task).await,
             Action::Start { may_exist } => (CallTo::Start, self.start(&leased.task, may_exist).await),
             // The job is no longer wanted, and its start was not sent.
@@ -198,8 +200,9 @@ impl Core {
         self.finish(&task, Event::Resolved { handles }).await;
     }
 
-    /// Adopts a row whose caller disconnected while the row was being written. Returns false if there is no
-    /// such row, or if the store cannot lease it.
+    /// Leases a row whose insert has an unknown outcome ([`Orphan`]), and records that its call was
+    /// abandoned. Retries while the store is unavailable. Returns false if there is no such row, or if the
+    /// store fails otherwise.
     async fn adopt(&self, leased: &mut LeasedRow, orphan: Orphan) -> bool {
         // A write queues behind the insert if that is still in progress; a read would not.
         let hold = Lease::Hold(&self.holder, self.settings.lease);
@@ -247,7 +250,8 @@ impl Core {
         }
     }
 
-    /// Releases a row that cannot be processed now, and its permit.
+    /// Ends the lease of a row that cannot be processed now, and releases its permit. An unsent start is
+    /// recorded as such.
     pub(super) async fn put_back(&self, leased: LeasedRow) {
         if leased.unsent {
             return self.record_unsent(leased).await;
@@ -256,7 +260,7 @@ impl Core {
         self.put_off(&leased.task).await;
     }
 
-    /// Releases a row, to be processed a little later.
+    /// Ends the lease of a row, to be claimed again a little later ([`Event::LeaseTooOld`]).
     async fn put_off(&self, task: &Task) {
         match self.ledger.commit(task, Event::LeaseTooOld, Lease::Release(&self.holder)).await {
             Ok(Commit::Done(_)) => {}
@@ -321,7 +325,7 @@ impl Core {
         if happened.event.passes() {
             return self.finish_look(task, happened).await;
         }
-        // After a poll that an operator requested, the process that watches the group polls at once, too.
+        // If this process watches the group, its schedule polls the job soon after such an action.
         let wants_look = matches!(
             happened.event,
             Event::CancelTaken { .. } | Event::AnswerTaken { .. } | Event::Observed { .. }
@@ -335,8 +339,8 @@ impl Core {
         }
     }
 
-    /// Writes the poll of a job that still runs. If another writer has changed the row, it is only
-    /// released, and a new poll is due.
+    /// Writes a failed poll, or the poll of a job that still runs. If another writer has changed the row,
+    /// only the lease ends, and the poll stays due.
     async fn finish_look(&self, task: &Task, look: EventWithCall) {
         match self.write_poll(task, look, Lease::Release(&self.holder)).await {
             Ok(Some(_)) => self.ledger.nudge.looks.put(PollRequest::Task(task.id.clone())),
@@ -346,7 +350,7 @@ impl Core {
     }
 
     /// Ensures that the row is current, and that the lease outlasts one more engine call. Returns `None` if
-    /// the row is gone, belongs to another process, or cannot be read or leased.
+    /// the row is gone, belongs to another process, changes again meanwhile, or cannot be read or leased.
     async fn hold(&self, leased: LeasedRow) -> Option<LeasedRow> {
         let row = match self.ledger.read(&leased.task.id).await {
             Ok(Some(row)) => row,
@@ -362,9 +366,9 @@ impl Core {
         if same && age < self.settings.lease / 6 {
             return Some(leased);
         }
-        // The row has changed, or the lease is old: lease the row again, unless another process has
-        // it by now. Before the lease ends, or if the row is unchanged, no other process can have
-        // acted on it, so an unsent start is still unsent.
+        // The row has changed, or the lease is old: lease the row again, unless another process has it by
+        // now. An unsent start is still unsent if no other process can have acted on the row: it is
+        // unchanged, or it shows the same attempt and the lease has not ended.
         let within = age < self.settings.lease && same_attempt(&row.job, &leased.task.job);
         let unsent = leased.unsent && (same || within);
         let since = Instant::now();
@@ -388,21 +392,23 @@ impl Core {
         }
     }
 
-    /// Lets the lease expire of a row that cannot be read or written. If its start is unsent,
-    /// records that instead.
+    /// Gives up a row that cannot be read or written: its lease expires. If its start is unsent, records that
+    /// instead.
     async fn forget(&self, leased: LeasedRow) {
         if leased.unsent {
             self.record_unsent(leased).await;
         }
     }
 
-    /// Releases the lease if this process still has it, whatever the state of the row.
+    /// Ends the lease if this process still has it, whatever the row shows by now, and wakes the claiming
+    /// loop. Retries while the store is unavailable.
     async fn give_back(&self, task: &Task) {
         self.note(task, Event::Nothing, Lease::Release(&self.holder)).await;
         self.ledger.nudge.due.notify_one();
     }
 
-    /// Commits that a start is about to be sent. Returns `None` if it must not be sent.
+    /// Commits that a start is about to be sent. Returns `None` if it must not be sent: a slot is full, the
+    /// row has changed, or the store failed.
     async fn intend(&self, leased: LeasedRow) -> Option<LeasedRow> {
         let hold = Lease::Hold(&self.holder, self.settings.lease);
         let since = Instant::now();
@@ -449,7 +455,8 @@ fn span(task: &Task, owed: &Action) -> Span {
 }
 
 impl LeasedRow {
-    /// Returns true for a call whose row this process wrote within the last `MOMENT`.
+    /// Returns true if this process inserted the row together with its unsent start, and less than [`MOMENT`]
+    /// ago.
     fn is_new(&self) -> bool {
         self.is_newborn && self.unsent && self.orphan.is_none() && self.since.elapsed() < MOMENT
     }

@@ -1,5 +1,6 @@
 //! Claims: leases due rows of connected backends, at most as many as the backend has free call permits. A
-//! backend without a free permit delays only its own rows.
+//! backend without a free permit delays only its own rows, and their deadlines are applied nevertheless. This
+//! module must not call an engine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,9 +17,9 @@ use crate::tasks::machine::{self, Action, Event};
 use crate::tasks::store::{ClaimRequest, Claimed, Lease, Result, ServedBackend};
 use crate::tasks::task::{Owner, TaskId};
 
-/// Maximum number of rows per claim.
+/// Maximum number of rows that are claimed of one backend at a time.
 const BATCH: usize = 64;
-/// Delay after a claim that returned no rows although some were due.
+/// Delay before a backend's rows are claimed again after a claim that returned none although some were due.
 const NOTHING_CLAIMED: Duration = Duration::from_millis(100);
 /// Number of rows of a busy backend that are read at a time, to find those that need no call to it.
 const LOCAL_BATCH: usize = 256;
@@ -28,7 +29,7 @@ pub(super) struct Claims {
     requests: PermitRequests,
     /// The owner that was served last, by backend.
     cursors: BTreeMap<String, Owner>,
-    /// The identity for which rows without one were adopted, by backend.
+    /// The identity for which rows without an identity were adopted, by backend.
     adopted: BTreeMap<String, String>,
 }
 
@@ -145,7 +146,8 @@ impl Core {
         }
     }
 
-    /// Applies, until `stop`, the deadlines of due rows whose backend has no free permit. This needs no call.
+    /// Applies, every tick until `stop`, the deadlines of due rows whose backend has no free permit. This
+    /// needs no call.
     pub(super) async fn local_loop(&self, stop: &CancellationToken) {
         let mut places: BTreeMap<String, (Timestamp, TaskId)> = BTreeMap::new();
         loop {
@@ -169,7 +171,8 @@ impl Core {
         }
     }
 
-    /// Applies the deadlines of one batch of due rows. Returns the last row if there are more.
+    /// Applies the deadlines of up to [`LOCAL_BATCH`] due rows after `after`. Returns the last of them if
+    /// there may be more.
     async fn pass_deadlines(
         &self,
         served: &ServedBackend,

@@ -1,5 +1,5 @@
-//! Calls to backends: a concurrency limit for each backend, and a hard timeout. The set of backends can be
-//! replaced while calls are in progress. It must not retry.
+//! Calls to backends: a concurrency limit for each backend (call permits), and a hard timeout. The set of
+//! backends can be replaced while calls are in progress. It must not retry.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -52,14 +52,15 @@ pub enum Condition {
     /// No call was made yet.
     #[default]
     Unknown,
-    /// The last call was answered.
+    /// The engine answered the last call, perhaps with a rejection or a rate limit.
     Answers,
     /// The last call failed, as did all since this time.
     Fails {
         /// When the first of them failed.
         since: Instant,
     },
-    /// It could not be connected with the current config.
+    /// It could not be connected with the current config. If it is connected with earlier settings, calls
+    /// still use those.
     Unconnected {
         /// When the first attempt failed.
         since: Instant,
@@ -67,15 +68,15 @@ pub enum Condition {
 }
 
 impl Engines {
-    /// Creates the set from these backends, each called at most `max_calls` times concurrently.
+    /// Creates the set from these backends, each with `max_calls` call permits.
     pub fn new(backends: BTreeMap<String, Arc<dyn Backend>>, max_calls: usize) -> Self {
         let engines = Self::default();
         engines.replace(backends, max_calls);
         engines
     }
 
-    /// Replaces the set of backends. A backend that stays keeps its permits. Calls to a removed
-    /// backend continue until their normal end.
+    /// Replaces the set of backends. A backend that stays (the same object) keeps its permits and their
+    /// number. Calls to a removed backend continue until their normal end.
     pub fn replace(&self, backends: BTreeMap<String, Arc<dyn Backend>>, max_calls: usize) {
         self.current.send_modify(|current| {
             let line = max_calls.clamp(1, Semaphore::MAX_PERMITS);
@@ -90,8 +91,8 @@ impl Engines {
                 (name, engine)
             };
             let next: BTreeMap<String, Engine> = backends.into_iter().map(engine).collect();
-            // Callers that wait for a permit of a replaced or removed backend move to the end of
-            // its successor's queue.
+            // Callers that wait for a permit of a replaced backend move to the end of its successor's queue.
+            // Those of a removed one get none.
             let stays = |name: &str, line: &Arc<Semaphore>| {
                 next.get(name).is_some_and(|next| Arc::ptr_eq(&next.places, line))
             };
@@ -172,7 +173,7 @@ impl Engines {
         self.get(backend).map(|engine| engine.backend.start_lag()).unwrap_or_default()
     }
 
-    /// Returns the group that a job is polled in.
+    /// Returns the group that a job is polled in; the empty key if the backend is not connected.
     pub(super) fn group(&self, backend: &str, handle: &JobHandle) -> GroupKey {
         match self.get(backend) {
             Some(engine) => engine.backend.group(handle),
@@ -190,10 +191,10 @@ impl Engines {
         }
     }
 
-    /// Makes one call.
+    /// Makes one call. It takes no permit: the caller must have one.
     ///
     /// # Errors
-    /// The backend's own errors; `late` if it did not answer in time; `Config` if there is no such
+    /// The backend's own errors; `late` if it did not answer within `within`; `Config` if there is no such
     /// backend any more.
     pub(super) async fn call<T, F>(
         &self,

@@ -1,6 +1,8 @@
-//! Groups: open jobs are polled group by group, each group by one process at a time. One call polls all jobs
-//! of a group that are due, and only rows whose observation changed are written. The poll schedule is in
-//! memory only: a process that takes a group over polls all of its jobs at once and schedules them anew.
+//! Groups: open jobs are polled group by group, each group by the process that has its lease. One call (a
+//! sweep) polls up to [`SWEEP`] due jobs of a group. A job that may make the adapter crash or hang is polled
+//! alone. A row is written only if the observation changed, or if the polls began or ceased to fail. The poll
+//! schedule is in memory only: a process that takes a group over schedules its jobs anew, and polls all but
+//! the newest at once. It must not keep facts in memory alone.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::pin::pin;
@@ -25,28 +27,32 @@ use crate::tasks::task_writer::PollRequest;
 const SWEEP: usize = 500;
 /// Number of rows of one sweep that are written concurrently, so that they share the store's commits.
 const WRITES: usize = 64;
-/// Overlap of two reads of a group's newly opened rows: longer than any write takes. Also the interval of
-/// these reads while no hint reports rows from other processes. Rows of this process arrive without a read.
+/// Each read for newly opened rows of a group covers this much of the time before the previous read, because
+/// a write may have been in progress then. Without a hint from another process, such a read is made this
+/// often. Rows of this process arrive without a read.
 const OVERLAP: Duration = Duration::from_secs(5);
 
-/// Interval at which all rows of a group are read, to find what the partial reads missed.
+/// Interval at which all open rows of a group are read, to find what the partial reads missed and to drop
+/// jobs that were closed elsewhere.
 const READ_WHOLE: Duration = Duration::from_secs(60);
-/// Maximum pause that an engine can request.
+/// Maximum pause after a rate limit error ([`ErrorKind::Limited`]). A longer one that the engine requests is
+/// cut to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(900);
 
-/// Jobs of hints that only this process received and whose groups it does not watch, by group.
+/// Hints that only this process received, for jobs of groups that it does not watch: handles by group.
 type ForeignHints = BTreeMap<Group, HashSet<JobHandle>>;
 
 /// The result of one sweep.
 struct SweepResult {
     group: Group,
     looks: Vec<(TaskId, PollResult)>,
-    /// How long the whole group must not be polled.
+    /// How long no job of the group is polled, because the engine limits the rate of calls.
     pause: Option<Duration>,
 }
 
 impl Core {
-    /// Watches groups until `stop`.
+    /// Acquires groups, and polls their jobs on schedule and after hints, until `stop`. Then it drops the
+    /// sweeps in progress.
     pub(super) async fn groups(&self, stop: &CancellationToken) {
         let mut watched = WatchedGroups::default();
         let mut sweeps = FuturesUnordered::new();
@@ -85,7 +91,8 @@ impl Core {
                     hold_again = Instant::now();
                 }
                 opened = self.ledger.nudge.opened.take() => {
-                    // A group of another process is requested again at intervals, not for every job in it.
+                    // Some of these jobs are in groups that this process does not watch. It tries to lease
+                    // them soon, once for all such jobs.
                     if !watched.add(opened, Instant::now()) {
                         hold_again = hold_again.min(Instant::now() + self.settings.pace.quickest);
                     }
@@ -109,8 +116,9 @@ impl Core {
         }
     }
 
-    /// Acquires and renews the leases of groups. Reads the open jobs of groups that are new or due for a
-    /// read, or of all groups if another process may have opened some.
+    /// Acquires and renews the leases of groups, and drops the schedules of groups that it no longer has.
+    /// Reads the open jobs of groups that are new or due for a read, or of all groups if another process may
+    /// have opened some. Reads which jobs clients watch. If the store fails, the schedules stay as they are.
     async fn hold_groups(&self, watched: &mut WatchedGroups, others_opened: bool) {
         let mut served = self.engines.served();
         let released: Vec<String> = watched.released(Instant::now()).collect();
@@ -173,7 +181,8 @@ impl Core {
         (!watched.agendas.contains_key(&group)).then(|| (group, handle.clone()))
     }
 
-    /// Passes hints to the process that watches these jobs: it makes their rows due for a poll.
+    /// Passes hints on by a write: it makes the rows of these jobs due ([`Event::RetryNow`]), so that the
+    /// process that claims a row polls its job. That may be any process that serves the backend.
     async fn pass_on(&self, strangers: ForeignHints) {
         for (group, handles) in strangers {
             let identity = self.engines.identity(&group.backend);
@@ -205,7 +214,7 @@ impl Core {
         }
     }
 
-    /// Polls some jobs of a group and writes what changed.
+    /// Polls these jobs of a group with one call, and writes what changed. Waits for a call permit first.
     async fn sweep(&self, group: Group, identity: Option<String>, due: Due) -> SweepResult {
         let Due { subjects, jobs: due, .. } = due;
         let _place = self.engines.acquire_permit(&group.backend).await;
@@ -272,9 +281,10 @@ impl Core {
         SweepResult { group, looks, pause }
     }
 
-    /// Writes one answer that may contain news. The end of a job is a fact. The observation of a
-    /// job that still runs is written only over the row version that was known before the poll;
-    /// otherwise the job is polled again.
+    /// Writes one poll result, unless it leaves the row unchanged. The end of a job, and the crash that gives
+    /// a job up, stay true, so they are written over any version of the row. A job that still runs and a
+    /// failed poll are written only over the version that was known before the poll; otherwise the job is
+    /// polled again.
     async fn write_observation(
         &self,
         sighting: DueJob,
@@ -289,7 +299,8 @@ impl Core {
             Ok(None) => return (id, PollResult::RowGone),
             Err(error @ StoreError::Unreadable(_)) => {
                 tracing::error!(%error, "what was seen of a job cannot be written");
-                // The job is polled again after the group's jobs are next read from the store.
+                // The job leaves the schedule. It comes back with a whole read of the group ([`READ_WHOLE`])
+                // that can parse its row.
                 return (id, PollResult::RowGone);
             }
             Err(_) => return (id, PollResult::Unwritten),
@@ -345,7 +356,8 @@ impl Core {
         }
     }
 
-    /// Schedules the next polls after a sweep.
+    /// Schedules the next polls after a sweep. Logs when polls begin and cease to fail, reads the usual
+    /// durations of tools, and releases the backend's groups if the engine is unreachable from here.
     async fn settle_sweep(&self, watched: &mut WatchedGroups, swept: SweepResult) {
         self.release_unreachable(watched, &swept);
         let Some(agenda) = watched.agendas.get_mut(&swept.group) else { return };
@@ -367,9 +379,10 @@ impl Core {
         agenda.end_sweep(swept.looks, swept.pause, Instant::now());
     }
 
-    /// Releases the groups of a backend if this replica cannot reach the engine, because another replica may.
-    /// It stops the renewal of their leases. This replica competes for them again after the leases have
-    /// expired and the others had two ticks to take them.
+    /// Releases the groups of a backend if the store is shared and this replica cannot reach the engine,
+    /// because another replica may. The next [`Core::hold_groups`] leaves the backend out, which releases the
+    /// leases. It is left out until a lease, two ticks and a second have passed, so that the others have time
+    /// to take the groups.
     fn release_unreachable(&self, watched: &mut WatchedGroups, swept: &SweepResult) {
         let (now, Settings { lease, tick, .. }) = (Instant::now(), &self.settings);
         let until = now + *lease + 2 * *tick + Duration::from_secs(1);
@@ -411,15 +424,16 @@ fn fault(answers: &Result<Vec<Result<Observation, Error>>, Error>) -> Option<Swe
     }
 }
 
-/// Returns true if the digest is that of the last observation, and the row shows it.
+/// Returns true if this digest was already written, and no failed poll was written since.
 fn is_same(sighting: &DueJob, digest: u64) -> bool {
     !sighting.troubled && sighting.digest == Some(digest)
 }
 
-/// Returns the result of a poll for which the row need not be read.
+/// Returns the result of a poll for which the row need not be read: the observation is known, or the poll
+/// failed as the one before. `None` if the row must be read.
 fn nothing_new(sighting: &DueJob, answer: &Result<Observation, Error>) -> Option<PollResult> {
     match answer {
-        // Only the row shows whether the log is followed. It is read if there is a reason.
+        // Whether a client follows the log is only in the row, so `ask_of_log` has the row read.
         Ok(seen) if !sighting.ask_of_log => {
             let digest = poll_schedule::digest(seen);
             let same = is_same(sighting, digest);
@@ -446,7 +460,8 @@ fn engine_hints(connected: &Connected) -> BoxStream<'static, PollRequest> {
     stream::select_all(hints).boxed()
 }
 
-/// Returns the pause that an engine requests.
+/// Returns the pause after a rate limit error: as long as the engine requests, or else five seconds; at most
+/// [`LONGEST_PAUSE`]. `None` for other errors.
 fn pause(error: &Error) -> Option<Duration> {
     match error.kind() {
         ErrorKind::Limited { after } => Some(after.unwrap_or(Duration::from_secs(5)).min(LONGEST_PAUSE)),

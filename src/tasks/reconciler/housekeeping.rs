@@ -1,5 +1,7 @@
-//! Housekeeping: admits queued rows to free slots in queue order and round-robin by owner, and deletes
-//! expired rows. It writes the notes of dropped guards, and ends the leases of dead processes.
+//! Housekeeping: admits queued rows to free slots, in queue order and round-robin by owner, and executes the
+//! deferred writes of dropped guards. It ends the leases of dead processes, deletes expired rows and old
+//! history, and notifies backends of the jobs of deleted rows. It must not start or poll a job: an admitted
+//! row goes to the actions.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -23,15 +25,15 @@ const PURGE_BATCH: usize = 500;
 /// up further jobs by their own limits.
 const MOST_FORGOTTEN: usize = 10_000;
 
-/// How often old history is deleted.
+/// How often old history is deleted. A full batch is followed by the next one at once.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 /// Pause between two batches, so that other writes can run between them.
 const BETWEEN_BATCHES: Duration = Duration::from_millis(10);
 
-/// Round-robin order of the owners of queued rows: the owner that was admitted least recently comes first, so
-/// that no owner waits for another's whole queue. Each process counts only its own admissions; the loss of
-/// this state only delays an owner by one round.
+/// Round-robin order of the owners of queued rows: the owner whose row this process admitted least recently
+/// comes first, so that no owner waits for another's whole queue. The loss of this state only delays an owner
+/// by one round.
 #[derive(Default)]
 struct RoundRobin {
     had: HashMap<Owner, u64>,
@@ -88,8 +90,9 @@ impl Core {
         }
     }
 
-    /// Starts the first rows of every queue, until `stop`, or until no queue has both a free slot
-    /// and a free permit of its backend.
+    /// Admits the first rows of every queue, until `stop`, or until a pass admits none: no queue has both a
+    /// free slot and a free permit of its backend, or the writes failed. To admit a row, its start is
+    /// committed, and the row is handed to the actions.
     async fn admit(
         &self,
         turns: &mut RoundRobin,
@@ -203,18 +206,20 @@ impl Core {
         }
     }
 
+    /// Executes the deferred writes of dropped guards. While the store is unavailable it retries every tick.
     async fn note_loop(
         &self,
         afterwards: &mut mpsc::UnboundedReceiver<DeferredWrite>,
         stop: &CancellationToken,
     ) {
-        // Notes that could not be written yet, in order.
+        // Writes that could not be made yet, in order.
         let mut kept: VecDeque<DeferredWrite> = VecDeque::new();
         loop {
             tokio::select! {
                 biased;
                 Some(note) = afterwards.recv() => kept.push_back(note),
-                // All clients are disconnected by now, so no further notes arrive.
+                // All clients are disconnected by now, so no further ones arrive. The deadlines in the store
+                // replace what is left.
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(self.settings.tick), if !kept.is_empty() => {}
             }

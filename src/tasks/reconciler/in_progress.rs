@@ -1,7 +1,7 @@
-//! The rows that this process is acting on. A lease excludes other processes; this set excludes a
-//! second action of the same process. Without it, a process could claim a row again while the
-//! result of its earlier action is still being written. The end of that action would then release
-//! the newer lease. In memory only: no action outlives its process.
+//! The rows on which an action of this process is in progress; polls of groups are not counted. A lease
+//! excludes other processes; this set excludes a second action of the same process. Without it, a process
+//! could claim a row again while the result of its earlier action is still being written. The end of that
+//! action would then release the newer lease. In memory only: no action outlives its process.
 
 use std::collections::HashSet;
 
@@ -24,13 +24,13 @@ pub(super) struct RowGuard<'a> {
 }
 
 impl InProgressRows {
-    /// Acquires a row; `None` if it is in progress.
+    /// Marks a row as in progress until the guard is dropped; `None` if it already is.
     pub(super) fn take(&self, id: &TaskId) -> Option<RowGuard<'_>> {
         let is_new = self.rows.lock().insert(id.clone());
         is_new.then(|| RowGuard { rows: self, id: id.clone() })
     }
 
-    /// Waits until a row is free, and acquires it.
+    /// Waits until a row is not in progress, and marks it.
     pub(super) async fn wait_for(&self, id: &TaskId) -> RowGuard<'_> {
         loop {
             let freed = self.freed.notified();

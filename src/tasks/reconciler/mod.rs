@@ -1,10 +1,12 @@
-//! The loops that do the pending work of rows. Nothing else starts, observes, cancels or answers a job.
+//! The loops that do the pending work of rows. Nothing else starts, polls, cancels or answers a job.
 //!
 //! *Actions* claims due rows and performs the action that [`todo`](super::machine::todo) returns for each.
-//! *Groups* polls open jobs. *Housekeeping* admits queued rows to free slots, deletes expired ones, and
-//! writes the notes of dropped guards. These three loops do everything: create, poll, cancel, answer,
-//! recovery after a crash, and takeover from a dead process. There is no rarely used code path. Everything
-//! here may be dropped at any await point, because the rows record the remaining work.
+//! *Groups* polls open jobs. *Housekeeping* admits queued rows to free slots, executes the deferred writes of
+//! dropped guards, ends leases of dead processes, and deletes expired rows and old history. These three loops
+//! do everything: create, poll, cancel, answer, recovery after a crash, and takeover from a dead process.
+//! There is no rarely used code path. Two small tasks beside them forward hints of the store and keep the
+//! clock accurate. All of them may be dropped at any await point: rows and leases record the remaining work,
+//! and only hints are lost.
 
 mod actions;
 mod claims;
@@ -41,13 +43,17 @@ use super::time::StoreTime;
 /// The settings of the loops.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How long a claimed row or group belongs to this process. A call to an engine gets at most half of it.
+    /// How long a claimed row or group belongs to this process. A call to an engine times out after half of
+    /// it.
     pub lease: Duration,
-    /// Maximum interval between two reads of the store without a hint.
+    /// How often each loop reads the store if no hint arrives, and the delay before a failed write is
+    /// repeated.
     pub tick: Duration,
     /// The poll intervals of jobs.
     pub pace: PollIntervals,
-    /// Maximum number of concurrent actions, not counting those that have a call permit of their backend.
+    /// Number of concurrent actions, in addition to the number of call permits of all backends, at which no
+    /// more rows are claimed. Starts that are handed over run even beyond it. It is also the capacity of
+    /// their channel.
     pub max_acts: usize,
     /// How long the history of tasks is kept.
     pub history: Duration,
@@ -65,13 +71,13 @@ pub struct Reconciler {
     time: Option<Arc<StoreTime>>,
 }
 
-/// The leases of a process.
+/// Releases the leases of a process.
 pub struct Leases {
     store: Arc<dyn Store>,
     holder: Holder,
 }
 
-/// What the loops share.
+/// The state that the loops share.
 struct Core {
     ledger: TaskWriter,
     engines: Engines,
@@ -102,13 +108,13 @@ impl Reconciler {
         self.outbox.clone()
     }
 
-    /// Returns the leases of these loops, to be released if the loops are aborted.
+    /// Returns what releases the leases of these loops, for a caller that aborts [`Self::run`].
     pub fn leases(&self) -> Leases {
         Leases { store: Arc::clone(&self.ledger.store), holder: self.holder.clone() }
     }
 
-    /// Runs until `stop`. Then it releases the groups at once, finishes the actions in progress,
-    /// and releases all leases.
+    /// Runs until `stop`. Then it drops the sweeps in progress and releases the groups at once, finishes the
+    /// actions in progress, sends the starts that were already handed over, and releases all leases.
     pub async fn run(self, stop: CancellationToken) {
         let Self { ledger, engines, holder, settings, outbox, mut fresh, mut afterwards, time } = self;
         let (tick, longest_lease) = (settings.tick, settings.lease * 2);
@@ -130,7 +136,7 @@ impl Reconciler {
                 }
             },
         );
-        // Starts that were admitted to a slot while the loops ended were not sent.
+        // Starts that were handed over after the action loop ended are not sent. This is recorded.
         while let Ok(fresh) = fresh.try_recv() {
             core.put_back(core.fresh(fresh)).await;
         }
@@ -155,7 +161,8 @@ impl Leases {
 }
 
 impl Core {
-    /// Forwards hints that another process wrote.
+    /// Forwards the store's hints about writes of other processes to the watchers in this process. Wakes the
+    /// loops, unless all hints are about sessions.
     async fn hints(&self, stop: &CancellationToken) {
         loop {
             tokio::select! {
@@ -171,8 +178,9 @@ impl Core {
         }
     }
 
-    /// Writes a fact. While the store is unavailable it retries, so that no fact is lost. Returns `None` if
-    /// the row is gone or the write fails for good.
+    /// Applies a fact, which is an event that stays true however late it is written (not [`Event::passes`]),
+    /// to whatever version the row has. While the store is unavailable it retries every tick. Returns `None`
+    /// if the row is gone, or if the store is broken or the row unreadable; in these cases the fact is lost.
     async fn note(&self, task: &Task, happened: impl Into<EventWithCall>, lease: Lease<'_>) -> Option<Task> {
         let happened = happened.into();
         let mut told = false;
@@ -201,8 +209,9 @@ impl Core {
     }
 
     /// Writes the result of a poll that a later poll may contradict ([`Event::passes`]), only over the row
-    /// version that was known before the poll. A later writer may have polled later, and the older result
-    /// would undo that. For example, it would close a question that it does not list for good.
+    /// version that was known before the poll. Returns `None` if the row has another version by now: a later
+    /// writer may have polled later, and the older result would undo that. For example, it would close a
+    /// question that it does not list for good.
     async fn write_poll(
         &self,
         task: &Task,
@@ -215,8 +224,8 @@ impl Core {
         }
     }
 
-    /// Records how long a job took, to pace the polls of its tool's next jobs. Durations under a
-    /// second are not worth a write.
+    /// Records how long a job took if it has just succeeded, to pace the polls of its tool's next jobs.
+    /// Durations under a second are not worth a write.
     async fn remember_duration(&self, before: &Task, after: &Task) {
         let (Job::Open { started_at, .. }, Some(ended)) = (&before.job, after.ended_at) else { return };
         let took = ended.since(*started_at);
@@ -229,8 +238,8 @@ impl Core {
         }
     }
 
-    /// Sanitizes the text of an observation, and validates an output against the tool's schema. A job whose
-    /// output does not fit the schema has failed.
+    /// Sanitizes the text of an observation. If the job succeeded, validates its output against the tool's
+    /// schema: a job whose output does not fit counts as failed.
     async fn judged(&self, tool: &str, seen: Observation) -> Observation {
         let mut seen = seen.made_harmless();
         let JobState::Succeeded(output) = &seen.state else { return seen };
@@ -242,7 +251,7 @@ impl Core {
         seen
     }
 
-    /// Returns the event for a successful start or find.
+    /// Returns the event for a start that the engine accepted, or for a find that found the job.
     async fn started(&self, task: &Task, started: Started) -> Event {
         let group = self.engines.group(&task.backend, &started.handle);
         let first = match started.first {
@@ -252,7 +261,8 @@ impl Core {
         Event::Started { handle: started.handle, group, first }
     }
 
-    /// Releases a row that has no pending action for now.
+    /// Ends the lease of a row without another change. If the row was changed in the meantime or the write
+    /// fails, the lease expires by itself.
     async fn release(&self, task: &Task) {
         if let Err(error) = self.ledger.commit(task, Event::Nothing, Lease::Release(&self.holder)).await {
             tracing::warn!(%error, task = ?task.id, "a lease could not be given back; it runs out by itself");

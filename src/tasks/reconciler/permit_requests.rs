@@ -1,5 +1,5 @@
-//! Requests for call permits of several backends. A loop waits for all of them at once, so that a
-//! backend that hangs delays only its own rows.
+//! Requests for call permits of several backends. A loop waits for all of them at once, so that a backend
+//! that hangs delays only its own rows. It must not call an engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 

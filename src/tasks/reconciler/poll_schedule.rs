@@ -1,6 +1,6 @@
-//! The poll schedule of one group: when to poll each of its open jobs. A sweep is one call that
-//! polls many of them. In memory only, and pure apart from the instants that it receives. Its loss
-//! costs one extra poll of each job.
+//! The poll schedule of one group: when to poll each of its open jobs. A sweep is one call that polls many of
+//! them. It is in memory only, and its loss costs one extra poll of each job. It must not do I/O or read a
+//! clock: callers pass the time.
 
 mod digest;
 mod poll;
@@ -22,9 +22,11 @@ use crate::tasks::store::OpenJob;
 use crate::tasks::task::{NEWLY_STARTED, TaskId};
 use suspects::Suspect;
 
-/// Shortest poll interval for engines that give hints: there, a poll only finds changes whose hint was lost.
+/// Shortest poll interval while hints are relied on: then a poll only finds changes whose hint was lost. The
+/// configured bounds ([`PollIntervals`]) still apply.
 pub(super) const HINTED: Duration = Duration::from_millis(250);
-/// Maximum poll interval of a job whose log is followed, however long it has run.
+/// Maximum poll interval of a job whose log is followed, however long it has run, unless the shortest
+/// interval of the config is longer.
 const FOLLOWED: Duration = Duration::from_secs(1);
 /// How often the store is read for the jobs that clients watch, because another process may have
 /// received their requests.
@@ -55,11 +57,11 @@ pub(super) struct PollSchedule {
     alone: DueQueue,
     /// The job that is being polled alone.
     looking_alone: Option<TaskId>,
-    /// Jobs of sweeps that crashed or hung, with the number of such sweeps in a row. A sweep
+    /// Jobs of sweeps of several jobs that crashed or hung, with the number of such sweeps in a row. A sweep
     /// without a fault clears its jobs.
     undecided: HashMap<TaskId, u32>,
-    /// Maximum number of jobs in a sweep. It is halved when the adapter crashes or hangs in a sweep, until
-    /// the faulty job is found, and doubled when the adapter answers.
+    /// Maximum number of jobs in a sweep. After a sweep that crashed or hung it is half of that sweep. After
+    /// a sweep without a fault it doubles, if that sweep cleared an undecided job or there is none.
     most: usize,
     /// When the adapter last answered for a job.
     answered: Option<Instant>,
@@ -67,7 +69,9 @@ pub(super) struct PollSchedule {
     typical: HashMap<String, (Instant, Option<Duration>)>,
     /// The jobs that were watched, or whose logs were followed, when the store was last read.
     wanted: HashSet<TaskId>,
+    /// True while a sweep is in progress. Separate polls do not count.
     sweeping: bool,
+    /// No poll of the group before this time, by request of the engine.
     paused_until: Option<Instant>,
     /// When the group's rows were last read.
     pub(super) read_at: Timestamp,
@@ -77,7 +81,7 @@ pub(super) struct PollSchedule {
     pub(super) read_whole_again: Instant,
     /// When the store is next read for the jobs that clients watch.
     pub(super) ask_who_watches: Instant,
-    /// True if the engine failed in the last sweep.
+    /// True if a poll failed in the last sweep. A crash or timeout of a single job is not counted.
     pub(super) in_trouble: bool,
 }
 
@@ -90,33 +94,38 @@ struct ScheduledJob {
     /// When the job was added to the schedule.
     added: Instant,
     started: Instant,
-    /// Start of the age that sets the poll interval: the start of the job, or its last change.
+    /// Start of the age that sets the poll interval: the start of the job, or its last change, hint or
+    /// request for a poll.
     since: Instant,
-    /// True after the first change of the job. From then on, its tool's usual duration does not
-    /// predict its next change.
+    /// True after the first change of the job, hint, or request for a poll. From then on, its tool's usual
+    /// duration does not predict its next change.
     stirred: bool,
     next: Instant,
-    /// The interval between the last poll and `next`; a deviation of a tenth matters little.
+    /// The interval that was planned at the last poll. It limits how early the next poll may be ([`SLACK`]).
     wait: Duration,
+    /// Digest of the last observation, which the row shows; `None` if it is not known what the row shows.
     digest: Option<u64>,
     /// The newest version of the row that this process knows.
     version: u64,
-    /// True if the job was not polled yet, and its row records nothing but that it runs.
+    /// True if the row recorded nothing but that the job runs when the job was added, and no other write is
+    /// known. Only used while `digest` is `None`.
     blank: bool,
     log_followed: bool,
+    /// Number of failed polls in a row.
     failures: u32,
     /// Set once the adapter crashed or hung while it polled this job alone, until it answers for the job.
     suspect: Option<Suspect>,
     /// True if a hint or a request announced a change since the last poll.
     prompted: bool,
-    /// True if a request arrived during a poll, so that the job must be polled again.
+    /// True if a hint or a request arrived during a poll, so that the job must be polled again at once.
     again: bool,
     /// True if the job was closed while it was being polled.
     closed: bool,
 }
 
 impl ScheduledJob {
-    /// Records the version of the row. If it is newer, the content of the row is no longer known.
+    /// Records the version of the row that was read. If it is newer than the known one, another writer wrote
+    /// it, and the content of the row is no longer known.
     fn written_by_others(&mut self, version: u64) {
         if version > self.version {
             self.version = version;
@@ -152,10 +161,10 @@ impl PollSchedule {
         }
     }
 
-    /// Adds a job of this age. If the job is known, another writer may have changed its row: a newer version
-    /// is read after the next poll, whatever that returns. A new job is first polled after the shortest
-    /// interval, and an older one (which was taken over) at once. With `blank`, the row records nothing but
-    /// that the job runs, so a poll with the same result writes nothing.
+    /// Adds a job of this age. If the job is known, another writer may have changed its row: after a newer
+    /// version, the row is read with the next poll, whatever that returns. A job that is older than the
+    /// shortest interval (it was taken over) is polled at once, and a newer one after that interval. With
+    /// `blank`, the row records nothing but that the job runs, so a poll with the same result writes nothing.
     pub(super) fn add(&mut self, job: OpenJob, blank: bool, now: Instant, age: Duration) {
         if let Some(known) = self.jobs.get_mut(&job.id) {
             return known.written_by_others(job.version);
@@ -197,7 +206,7 @@ impl PollSchedule {
         if self.sweeping { None } else { self.first_in(&self.order) }
     }
 
-    /// Returns when the next separate poll is due; `None` while one is in progress.
+    /// Returns when the next job must be polled alone; `None` while such a poll is in progress.
     fn next_alone(&self) -> Option<Instant> {
         if self.looking_alone.is_some() { None } else { self.first_in(&self.alone) }
     }
@@ -207,9 +216,10 @@ impl PollSchedule {
         Some(self.paused_until.map_or(first, |until| first.max(until)))
     }
 
-    /// Takes up to `most` jobs that are due, if no sweep is in progress. It includes jobs that would be due a
-    /// moment later, in proportion to their intervals, so that many jobs need few sweeps. A job that is due
-    /// to be polled alone comes first, even during a sweep.
+    /// Takes up to `most` jobs that are due, if no sweep is in progress; fewer while a job that crashes the
+    /// adapter is searched for. It includes jobs that would be due a moment later, in proportion to their
+    /// intervals, so that many jobs need few sweeps. A job that is due to be polled alone comes first, even
+    /// during a sweep.
     pub(super) fn begin_sweep(&mut self, now: Instant, most: usize) -> Option<Due> {
         if let Some(first) = self.next_alone().filter(|at| *at <= now)
             && let Some((_, id)) = self.alone.pop_first()
@@ -291,7 +301,7 @@ impl PollSchedule {
         self.wanted = wanted;
     }
 
-    /// Schedules the next polls after a sweep.
+    /// Applies the results of a sweep or of a separate poll, and schedules the next polls of its jobs.
     pub(super) fn end_sweep(
         &mut self,
         looks: Vec<(TaskId, PollResult)>,
@@ -354,6 +364,7 @@ impl PollSchedule {
     }
 
     /// Moves the next poll of a job to now, and restarts its age, because the job has changed or is about to.
+    /// A job that is polled alone keeps its due time.
     pub(super) fn poll_now(&mut self, id: &TaskId, now: Instant) {
         if let Some(entry) = self.jobs.get_mut(id) {
             entry.since = now;
@@ -383,8 +394,8 @@ impl PollSchedule {
         id.inspect(|id| self.poll_now(id, now)).is_some()
     }
 
-    /// Polls every job at once, because the backend was replaced. Whether its hints are reliable is
-    /// not known yet.
+    /// Makes every job due now, because the backend was replaced. Its hints are relied on until one is
+    /// missed, and no job is polled alone.
     pub(super) fn engine_replaced(&mut self, hints: bool, now: Instant) {
         self.doubt = hints.then_some(0);
         self.paused_until = None;
@@ -397,7 +408,7 @@ impl PollSchedule {
         ids.iter().for_each(|id| self.poll_now(id, now));
     }
 
-    /// Returns the poll intervals, depending on the reliability of hints.
+    /// Returns the poll intervals: the shortest one is longer while hints are relied on.
     fn pace(&self) -> PollIntervals {
         match self.doubt {
             Some(doubt) if doubt < DOUBTED => {
@@ -447,6 +458,8 @@ impl PollSchedule {
         entry.blank = false;
     }
 
+    /// Schedules the next poll after a failed one: the interval doubles with each failure in a row, up to a
+    /// minute. For a job that is polled alone it is at least the longest interval of the config.
     fn failed(&mut self, id: TaskId, version: u64, now: Instant) {
         self.troubled(&id, version);
         let Some(entry) = self.jobs.get(&id) else { return };
@@ -456,7 +469,7 @@ impl PollSchedule {
         self.plan(id, now, doubled.min(Duration::from_secs(60)).max(least) + spread);
     }
 
-    /// Schedules the next poll of a job that is not in the schedule.
+    /// Schedules the next poll of a job that has just been polled, so that it is in no queue.
     fn plan(&mut self, id: TaskId, now: Instant, wait: Duration) {
         if let Some(entry) = self.jobs.get_mut(&id) {
             let order = if entry.suspect.is_some() { &mut self.alone } else { &mut self.order };
@@ -471,7 +484,7 @@ impl PollSchedule {
     }
 
     /// Drops the jobs that are not in `open`, which lists all jobs that were open at `read_at`: another
-    /// replica, or an action of this one, has closed them.
+    /// replica, or an action of this one, has closed them. Jobs that were added since `read_at` stay.
     pub(super) fn keep_only(&mut self, open: &[OpenJob], read_at: Instant) {
         let open: HashSet<&TaskId> = open.iter().map(|job| &job.id).collect();
         let is_closed = |(id, entry): &(&TaskId, &ScheduledJob)| !open.contains(id) && entry.added < read_at;

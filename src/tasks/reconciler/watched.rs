@@ -1,5 +1,6 @@
 //! The groups that this process watches, and what reaches their poll schedules from outside: newly opened
-//! jobs, and requests for a poll. In memory only, like the schedules.
+//! jobs, and requests for a poll. Also counts the failed polls of each backend. In memory only, like the
+//! schedules; it must not do I/O.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -16,15 +17,17 @@ use crate::tasks::task_writer::{OpenedJob, PollRequest};
 /// Maximum number of hints for jobs that are in no schedule yet.
 const EARLY: usize = 1024;
 
-/// Number of consecutive sweeps in which every poll failed, before a backend's groups are released.
+/// Minimum number of consecutive sweeps in which every poll failed, before a backend's groups are released.
 const MAX_FAILED_SWEEPS: u32 = 3;
-/// Maximum number of doublings. Each release doubles the time until the next one, because perhaps
-/// no replica can reach the engine.
+/// Maximum number of doublings. Each release doubles the time of failed polls before the next one, because
+/// perhaps no replica can reach the engine.
 const MAX_DOUBLINGS: u32 = 6;
 
 /// A backend for which every poll fails.
 struct Failing {
+    /// When the first of these sweeps ended.
     since: Instant,
+    /// Number of failed sweeps since the last release.
     sweeps: u32,
     /// How often its groups were released since a poll succeeded.
     releases: u32,
@@ -35,6 +38,7 @@ struct Failing {
 /// The groups that this process watches.
 #[derive(Default)]
 pub(super) struct WatchedGroups {
+    /// The poll schedules of the groups whose leases this process has.
     pub(super) agendas: BTreeMap<Group, PollSchedule>,
     /// Hints about jobs that are in no schedule: an engine can report the end of a job before the
     /// store has recorded its start.
@@ -49,8 +53,8 @@ impl WatchedGroups {
         self.agendas.values().filter_map(PollSchedule::next_poll).min()
     }
 
-    /// Adds jobs that this process opened. Returns false if this process does not watch the group
-    /// of one of them.
+    /// Adds jobs that this process opened. Jobs of groups that it does not watch are left out; returns false
+    /// if there were any.
     pub(super) fn add(&mut self, opened: Vec<OpenedJob>, now: Instant) -> bool {
         let mut all = true;
         for OpenedJob { group, job, blank } in opened {
@@ -73,7 +77,8 @@ impl WatchedGroups {
         }
     }
 
-    /// Applies a request: moves the next poll of a job to now, or drops a closed job.
+    /// Applies a request: moves the next poll of a job to now, or drops a closed job. A hint for a job in no
+    /// schedule is kept until the job is added ([`EARLY`]).
     pub(super) fn poll_now(&mut self, look: PollRequest, now: Instant) {
         match look {
             PollRequest::Task(id) => self.agendas.values_mut().for_each(|agenda| agenda.poll_now(&id, now)),
@@ -87,7 +92,7 @@ impl WatchedGroups {
         }
     }
 
-    /// Polls at once through engines that were replaced, because they may report something else.
+    /// Makes the jobs of replaced backends due now, because the new connections may report something else.
     pub(super) fn engines_replaced(&mut self, before: &Connected, now_there: &Connected, now: Instant) {
         for (group, agenda) in &mut self.agendas {
             let (old, new) = (before.get(&group.backend), now_there.get(&group.backend));
@@ -104,7 +109,8 @@ impl WatchedGroups {
     }
 
     /// Counts a sweep of this backend. Returns true if its groups are to be released until `until`, so that
-    /// another replica can try: every poll failed for longer than a lease.
+    /// another replica can try: every poll failed in [`MAX_FAILED_SWEEPS`] sweeps or more, and for longer
+    /// than a lease. That time doubles with each release ([`MAX_DOUBLINGS`]).
     pub(super) fn release_after(
         &mut self,
         backend: &str,
@@ -273,7 +279,7 @@ mod tests {
         assert_eq!(watched.next_poll(), Some(later));
     }
 
-    /// After another process wrote the row, the digest of the last poll is not used.
+    /// After another writer changed the row, the digest of the last poll is not used.
     #[tokio::test]
     async fn foreign_write_invalidates_known_digest() {
         let now = Instant::now();

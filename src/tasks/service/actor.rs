@@ -1,5 +1,5 @@
 //! [`Actor`]: the caller of a task operation, and what the caller may do with which tasks. The operations
-//! query it; other modules decide the answers.
+//! query it. This module must not define access rules: implementations of the trait do.
 
 use taskbridge_sdk::OnBehalfOf;
 
@@ -29,7 +29,7 @@ impl TaskOperation {
 
 /// A caller of task operations.
 pub trait Actor: Send + Sync {
-    /// Returns the owner of the caller's tasks.
+    /// Returns the caller as the owner of their own tasks.
     fn owner(&self) -> &Owner;
 
     /// Returns the tools whose tasks the caller can read, regardless of owner. It is called for every

@@ -1,4 +1,4 @@
-//! Delivery of questions to clients, and of answers to tasks.
+//! Answers to questions, and claims on questions that a stream is about to send. It must not send anything.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub struct QuestionClaim {
 /// Why an answer was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
-    /// The caller has no such task, or the task never asked this question.
+    /// The caller has no such task, or the row has no such question (any more).
     #[error("no such question")]
     NotFound,
     /// The caller may read the task but not answer its questions. The text is written for the caller.
@@ -50,7 +50,7 @@ impl Service {
     /// of the form fields that were left out.
     ///
     /// # Errors
-    /// See [`AnswerError`]; the question is then unchanged.
+    /// See [`AnswerError`]; except after [`AnswerError::Store`], this answer had no effect.
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "answer", task = ?id))]
     pub async fn answer(
         &self,
@@ -69,7 +69,8 @@ impl Service {
                 return Err(AnswerError::Closed);
             }
             let answer = asking::fit(&asked.question, answer.clone()).map_err(AnswerError::Invalid)?;
-            // An operation that changes nothing is not written to the audit log.
+            // It is announced only while the question is open, and once. If another answer wins the race
+            // after that, the announcement remains in the audit log.
             if !is_announced {
                 self.ledger.audit.announce(AuditedOperation::Answer(id)).await?;
                 is_announced = true;
@@ -87,9 +88,9 @@ impl Service {
         }
     }
 
-    /// Claims the task's next question that no open stream carries and that `wanted` accepts. The stream
-    /// counts as open for `lease`. The claim is committed on return, so only one stream carries a question
-    /// at a time.
+    /// Claims the task's first open question that no open stream carries and that `wanted` accepts, under the
+    /// next message number. The stream counts as open for `lease`. The claim is committed on return, so only
+    /// one stream carries a question at a time. Returns `None` if there is no such question.
     ///
     /// # Errors
     /// If the store is unavailable.

@@ -1,4 +1,5 @@
-//! Tool calls: the row is committed first, then the reconciler acts on it.
+//! Tool calls: the row is committed first, then the reconciler acts on it. This module must not call an
+//! engine.
 
 use std::time::Duration;
 
@@ -39,8 +40,8 @@ pub struct Call {
     pub terms: TaskPolicy,
     /// The slots that the job takes.
     pub slots: Vec<String>,
-    /// What to do if one of the slots is full. A full slot of the owner ([`crate::tasks::slots::OF_OWNER`])
-    /// always refuses the call.
+    /// What to do if one of the slots is full. A full slot that counts the jobs of one owner, of all tools or
+    /// of one, always refuses the call.
     pub when_full: WhenFull,
     /// The storage quota of its owner.
     pub most_kept: Option<Quota>,
@@ -61,12 +62,12 @@ pub enum WhenFull {
     Refuse,
 }
 
-/// A call that waits for its result.
+/// A plain call: it waits for its result, and its client does not receive the id of the task.
 #[derive(Clone, Debug)]
 pub struct BlockingCall {
     /// Digest of owner, tool and arguments.
     pub digest: String,
-    /// The maximum wait.
+    /// How long the call waits at most. After that, an equal call may take over its task.
     pub waits: Duration,
     /// How long after it disconnected an equal call can take over its task.
     pub attach_within: Duration,
@@ -85,7 +86,7 @@ pub enum CallResult {
     Attached(Task),
 }
 
-/// Why a call created no task.
+/// Why a call returned no task. Only after [`Self::Store`] a task may exist.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// A limit is exceeded.
@@ -118,7 +119,8 @@ pub enum CallError {
         /// What is wrong with the task, and what to do.
         why: String,
     },
-    /// The store is unavailable. No task was created.
+    /// The store failed. If it is unavailable, the outcome of the insert may be unknown: if the row exists,
+    /// the reconciler acts on it.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -183,10 +185,10 @@ impl CallResult {
 impl Service {
     /// Creates a task for a call, or finds the task that the call created before.
     ///
-    /// On return the row is committed, and a reconciler will act on it.
+    /// On success the row is committed, and a reconciler will act on it.
     ///
     /// # Errors
-    /// See [`CallError`]; no task was created.
+    /// See [`CallError`].
     #[tracing::instrument(target = "spans", level = "trace", name = "verb", skip_all, fields(verb = "call", tool = call.tool))]
     pub async fn call(&self, mut call: Call) -> Result<CallResult, CallError> {
         if let Err(refusal) = self.check_connected(&call.backend, &call.tool) {

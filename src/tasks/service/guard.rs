@@ -1,5 +1,6 @@
-//! Drop guards: for a call that waits for its result, a stream that carries a question, and a listening
-//! stream. A drop cannot write to a store, so it sends a note to the reconciler, which writes it.
+//! Drop guards: for a plain call that waits for its result, a stream that carries a question, and a listening
+//! stream. A drop cannot write to a store, so it sends a [`DeferredWrite`] to the reconciler, which writes
+//! it.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::tasks::streams::{StreamNote, TaskReport};
 use crate::tasks::task::{Task, TaskId};
 use crate::tasks::task_writer::{Commit, TaskWriter};
 
-/// A note that a dropped guard leaves for the reconciler.
+/// A write that a dropped guard leaves to the reconciler.
 #[derive(Debug)]
 pub enum DeferredWrite {
     /// A plain call disconnected before it received its result.
@@ -33,9 +34,9 @@ pub enum DeferredWrite {
         session: String,
         /// Its number in the session.
         n: u64,
-        /// Its reports so far. An older stream continues from them.
+        /// Its last reports. An older stream of the session continues from them.
         told: Vec<TaskReport>,
-        /// When this note may be deleted.
+        /// Until when the session's settings are kept.
         forget_after: Timestamp,
     },
 }
@@ -46,13 +47,13 @@ pub enum DeferredWrite {
 pub struct CallGuard {
     service: Service,
     id: TaskId,
-    /// The deadline of this call in the row; `None` if no call waits for the task by its row.
+    /// The deadline of this call in the row; `None` if the row does not record a waiting call.
     until: Option<Timestamp>,
     cancel: bool,
 }
 
 /// A stream that carries a question. On drop it reports that the stream broke, so that another stream may
-/// carry the question.
+/// carry the question. After [`DeliveryGuard::over`] that has no effect.
 #[must_use]
 pub struct DeliveryGuard {
     service: Service,
@@ -71,7 +72,8 @@ pub struct ListenerGuard {
 }
 
 impl Service {
-    /// Guards a listening stream of a session that lasts until `forget_after`.
+    /// Guards the listening stream `n` of a session. The settings of the session are kept until
+    /// `forget_after`.
     pub fn listening(&self, session: &str, n: u64, forget_after: Timestamp) -> ListenerGuard {
         ListenerGuard {
             service: self.clone(),
@@ -208,7 +210,7 @@ impl Drop for ListenerGuard {
 }
 
 impl DeferredWrite {
-    /// Writes the note.
+    /// Makes the write.
     ///
     /// # Errors
     /// If the store is unavailable.
@@ -223,8 +225,8 @@ impl DeferredWrite {
                 Ok(())
             }
             DeferredWrite::NoLongerListens { session, n, told, forget_after } => {
-                // This comes first, since an older stream becomes active as soon as it sees that this one
-                // has closed.
+                // The reports come first, since an older stream becomes active as soon as it sees that this
+                // one has closed.
                 if !told.is_empty() {
                     let setting = SessionChange::Streams(StreamNote::Told(told.clone()));
                     ledger.store.set(session, setting, *forget_after).await?;
@@ -236,8 +238,8 @@ impl DeferredWrite {
     }
 }
 
-/// Records that a plain call disconnected, as long as the task still belongs to that call. Meanwhile another
-/// caller may have received the task or wait for it.
+/// Records that a plain call disconnected, and cancels its task first if `cancel` is set. Does nothing if the
+/// task no longer belongs to that call: another caller may have received it or wait for it by now.
 async fn abandoned(ledger: &TaskWriter, id: &TaskId, until: Timestamp, cancel: bool) -> Result<()> {
     let is_its = |task: &Task| task.undelivered.as_ref().is_some_and(|u| u.waiting_until == until);
     // The cancellation comes first: once the task counts as abandoned, an equal call can take it over.

@@ -5,7 +5,7 @@ use crate::tasks::slots::{OF_GROUP, OF_OWNER};
 /// A limit that a call exceeds.
 #[derive(Debug, thiserror::Error)]
 pub enum LimitExceeded {
-    /// A slot is full, or other rows queue for it, and the tool refuses calls in this case.
+    /// A slot is full, or rows queue for it, and the tool refuses calls in this case.
     #[error("tool {tool} refuses calls while {}: try again when a running task has ended", why(slot.as_deref()))]
     Full {
         /// The tool.
@@ -55,7 +55,8 @@ impl LimitExceeded {
         }
     }
 
-    /// Returns the error for a full slot of an owner, with its limit `most`.
+    /// Returns the error for a full slot of an owner, with its limit `most`. The error must not name the
+    /// owner.
     pub(super) fn of_slot(slot: &str, most: u32, tool: &str) -> Self {
         let of_all = slot.starts_with(OF_OWNER);
         Self::Running { most, tool: (!of_all).then(|| tool.to_owned()) }

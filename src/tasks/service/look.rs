@@ -1,4 +1,5 @@
-//! The read-only operations. They read rows; they never reach an engine.
+//! The read operations: get, wait, list, and subscriptions to hints. The only row write is that a client
+//! watches a task ([`Service::mark_watched`]). They must not call an engine.
 
 use std::time::Duration;
 
@@ -13,9 +14,9 @@ use crate::tasks::watch::{ChangeSubscription, Listener};
 
 /// How long one read counts as watching. It exceeds the longest poll interval that clients receive.
 const WATCHED: Duration = Duration::from_secs(180);
-/// The interval at which a waiting caller must renew its watch.
+/// The maximum interval at which a waiting caller must renew its watch.
 pub const RENEW_WATCH: Duration = Duration::from_secs(25);
-/// The watch is renewed in the row when it expires within this time.
+/// A read renews the watch in the row only if it expires within this time.
 const KNOWN_FOR: Duration = Duration::from_secs(30);
 
 /// A task with values that derive from more than its row.
@@ -60,8 +61,9 @@ impl Service {
         }
     }
 
-    /// Records that a client watches the progress of the task's job, unless the current watch lasts for a
-    /// while. A caller that keeps watching must call this again within [`RENEW_WATCH`].
+    /// Records that a client watches the progress of the task's open job, unless the current watch lasts for
+    /// another half a minute. A caller that keeps watching must call this again within [`RENEW_WATCH`].
+    /// Returns the row, changed or not; a failed write is ignored.
     pub async fn mark_watched(&self, task: Task) -> Task {
         let now = self.ledger.now();
         let Job::Open { started_at, .. } = &task.job else { return task };

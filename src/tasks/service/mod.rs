@@ -1,5 +1,5 @@
 //! The operations that every protocol generation uses: call, get, wait, list, cancel, answer. This module
-//! must not depend on a protocol, and its read-only operations never reach an engine.
+//! must not depend on a protocol, and must not call an engine: the reconciler does that.
 
 mod actor;
 mod answer;
@@ -53,15 +53,15 @@ type Durations = HashMap<String, (Instant, Option<Duration>)>;
 /// The channels from the operations to the reconciler.
 #[derive(Clone)]
 pub struct Outbox {
-    /// Rows that this process has leased and that need action at once.
+    /// Rows whose starts this process has committed, and orphans. They need action at once.
     pub fresh: mpsc::Sender<CommittedStart>,
-    /// Notes that dropped guards leave for the reconciler.
+    /// Writes that dropped guards leave to the reconciler.
     pub afterwards: mpsc::UnboundedSender<DeferredWrite>,
     /// The connected backends: a row is passed on with a `CallPermit` at its own backend.
     pub engines: Engines,
 }
 
-/// A row that this process leased when it committed the intent to start its job.
+/// A row that this process leased when it committed the intent to start its job, or an orphan.
 #[derive(Debug)]
 pub struct CommittedStart {
     /// The row.
@@ -71,15 +71,15 @@ pub struct CommittedStart {
     /// True if the row was inserted with its lease. A row that waited may also have been claimed by this
     /// process, and the end of that action releases the lease.
     pub is_newborn: bool,
-    /// Set if the caller was dropped before it learned the outcome of the write. The row may still reach the
-    /// store, or never.
+    /// Set if the outcome of the insert is unknown. The row may still reach the store, or never.
     pub orphan: Option<Orphan>,
-    /// The permit at the backend for the call that starts the job. Without one the row is only handled as an
-    /// orphan.
+    /// The permit at the backend for the call that starts the job. An orphan may have none; then a later
+    /// claim starts its job.
     pub place: Option<CallPermit>,
 }
 
-/// A call that disconnected while its row was being written.
+/// A call whose row was inserted with an unknown outcome: it disconnected meanwhile, or the store became
+/// unavailable.
 #[derive(Clone, Copy, Debug)]
 pub struct Orphan {
     /// Whether the tool wants the job stopped in this case.
@@ -131,7 +131,7 @@ impl Service {
         self.stop.get().is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Cancels a task.
+    /// Requests the cancellation of a task, as [`Cancel`] defines it. The reconciler calls the engine later.
     ///
     /// # Errors
     /// If the store is unavailable.

@@ -19,10 +19,10 @@ pub trait Sessions: Send + Sync {
     /// until `forget_after`.
     async fn end(&self, nonce: &str, forget_after: Timestamp) -> Result<()>;
 
-    /// Returns true if the session was ended.
+    /// Returns true if the session was ended, and the record of that was not deleted yet.
     async fn has_ended(&self, nonce: &str) -> Result<bool>;
 
-    /// Returns the settings of the session; `None` if it was ended.
+    /// Returns the settings of the session, which are the defaults if none were set; `None` if it was ended.
     async fn settings(&self, nonce: &str) -> Result<Option<SessionSettings>>;
 
     /// Applies one change to a session's settings, and keeps all of them until `forget_after`. Returns the
@@ -117,7 +117,7 @@ pub enum SessionChange {
     Follow(String, usize),
     /// Unsubscribes from a resource.
     Unfollow(String),
-    /// Adds a task of the client, unless one for the same message exists.
+    /// Adds a task of the client, unless one for the same message exists. At most [`MOST_HELD`] are kept.
     Hold(ClientTaskRecord),
     /// Updates the stage and the poll interval of that task, if it still exists.
     Stands(QuestionMessage, ClientTaskStatus, Duration),

@@ -19,14 +19,14 @@ pub struct NewTask {
     pub identity: Option<String>,
     /// The limits of the row's slots.
     pub limits: Vec<SlotLimit>,
-    /// Slots that the row does not take while any other row queues for one of them, even if they are free.
-    /// The row always queues behind the rows that wait for exactly its set of slots.
+    /// Slots whose queues have precedence: the row is not inserted while another row waits for one of them,
+    /// even if the slot is free. Rows that wait for exactly the same slots always have precedence.
     pub behind: Vec<String>,
     /// The storage quota of its owner. Concurrent inserts may exceed it by their number.
     pub most_kept: Option<Quota>,
     /// The idempotency key of the call, if it has one.
     pub once: Option<IdempotencyKey>,
-    /// Set if the call accepts an abandoned row with this digest.
+    /// Set if the call accepts an abandoned row with this digest instead of a new one.
     pub attach: Option<Attach>,
     /// The holder that acts on the row at once, and the length of its lease.
     pub lease: Option<(Holder, Duration)>,
@@ -41,8 +41,8 @@ pub struct NewTask {
 pub struct Quota {
     /// The maximum number of rows.
     pub rows: u32,
-    /// The maximum bytes of rows and their results. A row is counted when it is inserted, and again when it
-    /// ends.
+    /// The maximum bytes of rows and their results. The size of a row is measured when it is inserted and
+    /// updated when it ends.
     pub bytes: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct IdempotencyKey {
     pub digest: String,
 }
 
-/// A request to take over a task whose id no client has received.
+/// A request to take over an abandoned task: its plain call disconnected, so no client has received its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attach {
     /// The digest of the call; see [`crate::tasks::task::Undelivered::digest`].
@@ -87,7 +87,8 @@ pub enum InsertResult {
         /// True if it was created with the same tool and arguments.
         same: bool,
     },
-    /// This abandoned row can be taken over by [`crate::tasks::machine::Event::Attached`]; it is unchanged.
+    /// The store found this abandoned row and did not change it. The caller attaches to it with
+    /// [`crate::tasks::machine::Event::Attached`].
     Abandoned(Task),
     /// A slot is full, or other rows queue for it. Nothing was written.
     NoSlot {
@@ -103,8 +104,8 @@ pub enum InsertResult {
     },
 }
 
-/// The maximum difference between the decision time of a change and the store's clock. A larger one is not
-/// written.
+/// The maximum difference between the decision time of a change and the store's clock. A change with a larger
+/// difference is not written.
 pub const MAX_DECISION_AGE: Duration = Duration::from_secs(60);
 
 /// A change of a row.
@@ -122,8 +123,8 @@ pub struct Change<'a> {
     pub lease: Lease<'a>,
     /// The notices to write with the row.
     pub notices: &'a [Notice],
-    /// How long the write may be delayed to be batched with others. The method returns after the commit. A
-    /// store that does not benefit from batching does not delay.
+    /// How long the write may be delayed to be batched with others. The update returns after the commit in
+    /// any case. A store that does not benefit from batching does not delay.
     pub patience: Duration,
     /// The history entry to write with the row.
     pub transition: Option<&'a Transition>,
@@ -159,7 +160,8 @@ pub enum Lease<'a> {
 pub enum UpdateResult {
     /// The change was written; the row now has this version.
     Written(u64),
-    /// Another process wrote the row first, or the row was deleted. Nothing was written.
+    /// Another writer changed the row first, the row was deleted, or (only with [`Lease::Hold`]) another
+    /// holder has the lease. Nothing was written.
     Conflict,
     /// This slot is full. Nothing was written.
     NoSlot(String),

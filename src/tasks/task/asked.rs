@@ -22,7 +22,7 @@ pub struct TaskQuestion {
     /// The newest message that carries it to a client, so that it is on one stream at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
-    /// The person whose answer counts, as the owner of their own tasks.
+    /// The person who gave the answer, as the owner of their own tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<Owner>,
     /// The person on whose behalf the engine receives the answer, if the owner of the task did not give it.
@@ -64,7 +64,8 @@ pub enum QuestionStatus {
     /// A person agreed to visit the page, and the engine accepted that. While the job lists the
     /// question, the visit is not over.
     Visiting,
-    /// Final: the engine has the answer, or no longer wants one.
+    /// Final: the engine has the answer, no longer wants one, or refused the one of this person; or the task
+    /// ended.
     Closed,
 }
 

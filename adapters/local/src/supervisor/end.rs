@@ -16,7 +16,7 @@ use crate::job_dir::JobDir;
 use crate::job_request::LaunchRequest;
 use crate::log::{RetainedLog, Stream, printed as printed_bytes};
 
-/// Length of the end of standard error that a failed job's output shows, in bytes.
+/// Maximum bytes of standard error shown for a failed job: its last ones.
 const ERRORS_SHOWN: usize = 4096;
 
 /// Returns the final observation of a job.
@@ -54,12 +54,12 @@ pub(super) fn observation(dir: &JobDir, order: &LaunchRequest, ending: &Ending) 
         }
         Ending::Cancelled => None,
     };
-    // A single line at the end of the message is not shown twice.
+    // If standard error is one line and the message already ends with it, there is no block.
     let is_in = |why: &String| {
         last_line.as_ref().is_none_or(|line| *line == errors.trim() && why.ends_with(line.as_str()))
     };
     if let Some(why) = failure.as_ref().filter(|why| !is_in(why)) {
-        // The block ends with the last line, so its headline omits it.
+        // The block repeats the last line, so the headline omits it.
         let headline =
             last_line.as_ref().and_then(|line| why.strip_suffix(line.as_str())?.strip_suffix(": "));
         output.push_raw(format!("{}, stderr:\n{}", headline.unwrap_or(why), end_of(&errors)));

@@ -80,8 +80,9 @@ fn reply(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Stores the final observation. Only this process knows it, so it retries while the disk is full, until the
-/// folder is removed. A result larger than the limit on file sizes is lost.
+/// Stores the final observation. Only this process knows it, so after any error, such as a full disk, it
+/// retries every second until the folder is removed. A result larger than the limit on file sizes becomes a
+/// failure.
 fn store_end(dir: &JobDir, end: &Observation) {
     let mut end = Cow::Borrowed(end);
     while let Err(error) = dir.write_end(&end)

@@ -1,4 +1,5 @@
-//! The command in its own process group: start, output and signals. It must not decide when to stop.
+//! The command in its own process group: start, output and signals. It must not decide when to stop:
+//! `watch` does.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -76,7 +77,7 @@ impl Payload {
         ready.exit
     }
 
-    /// Saves the remaining output, kills the rest of the group, and reaps the command.
+    /// Kills the rest of the group, saves the remaining output, and reaps the command.
     pub(super) fn finish(mut self) -> io::Result<ExitStatus> {
         self.signal(Signal::KILL);
         // Bounded, because a process that left the group may continue to print.

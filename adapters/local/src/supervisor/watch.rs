@@ -12,13 +12,13 @@ use crate::job_request::LaunchRequest;
 
 /// How a command ended.
 pub(super) enum Ending {
-    /// It never ran, for this reason.
+    /// It never ran, or its exit status could not be read, for this reason.
     NotRun(String),
     /// It exited by itself.
     Exited(ExitStatus),
-    /// It was stopped on request.
+    /// It was stopped on request, whatever its exit status.
     Cancelled,
-    /// It was stopped after its timeout.
+    /// It was stopped after its timeout, whatever its exit status.
     TimedOut,
 }
 

@@ -1,5 +1,6 @@
 //! [`SimEngine`]: the shared handle of a simulated engine. It applies faults and wakes waiting tasks; `state`
-//! implements the jobs. It must not spawn: time passes when a caller accesses the engine.
+//! and `job` implement the jobs. It must not spawn: changes that are due are applied when a caller accesses
+//! the engine.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -27,7 +28,7 @@ pub struct SimEngine(Arc<Shared>);
 
 struct Shared {
     inner: Mutex<Inner>,
-    /// Notified when there is a new hint, or when the earliest due time moves forward.
+    /// Notified when there is a new hint, or when the earliest due time becomes earlier.
     changed: Notify,
 }
 
@@ -90,7 +91,8 @@ impl SimEngine {
         self.locked(|inner, _| inner.state.total_starts())
     }
 
-    /// Returns the jobs that were accepted under this key, oldest first, including forgotten ones.
+    /// Returns the jobs that were accepted under this key, oldest first. It includes jobs after
+    /// [`SimEngine::forget`], but no jobs beyond the config's `remember`.
     pub fn jobs_of(&self, key: &JobKey) -> Vec<JobHandle> {
         self.locked(|inner, _| inner.state.jobs_of(key))
     }
@@ -129,8 +131,8 @@ impl SimEngine {
         self.locked(|inner, _| inner.state.offer(tools));
     }
 
-    /// Makes the engine forget a job: it is `Gone` from now on. A keyed engine still starts no second job
-    /// under its key.
+    /// Makes the engine forget a job: it is `Gone` from now on, and counts as ended. A keyed engine starts no
+    /// second job under its key, until the job is removed as one beyond the config's `remember`.
     pub fn forget(&self, handle: &JobHandle) {
         self.locked(|inner, now| inner.state.forget(handle, now));
     }

@@ -28,7 +28,8 @@ pub enum Fault {
     Slow(Duration),
     /// The engine forgets the job. A start is acknowledged first; any other request no longer finds the job.
     Gone,
-    /// The engine does not list the job yet. Polls and searches get the reply for an unknown job.
+    /// The engine does not list the job yet. Polls and searches get the reply for an unknown job. Other
+    /// requests are executed.
     Unlisted,
     /// The engine refuses the request.
     Rejected,

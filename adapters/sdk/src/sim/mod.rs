@@ -1,5 +1,5 @@
-//! A simulated engine, `kind = "sim"`. Its jobs only take time, fail, ask or vanish, as their targets
-//! specify.
+//! A simulated engine, `kind = "sim"`. Its jobs do no work: they take time, report, ask and end as their
+//! targets specify.
 //!
 //! Use it for experiments, tests and benchmarks. It is always compiled in. [`SimEngine`] contains the jobs,
 //! in this process or, with [`serve`] and [`SimClient`], in another one. [`SimBackend`] is its

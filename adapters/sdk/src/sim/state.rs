@@ -142,8 +142,8 @@ impl State {
             return Err(Error::rejected(target.text.as_deref().unwrap_or("the engine refuses this job")));
         }
         match self.mode {
-            // A keyed engine knows a key as long as it remembers that there was a job, even if the job itself
-            // was forgotten.
+            // A keyed engine knows a key until `evict` removes the job, even if `forget` made the job unknown
+            // to polls and searches.
             Mode::Keyed => {
                 if let Some(number) = self.by_key.get(&key).and_then(|numbers| numbers.first()) {
                     return Ok(self.started(*number, now));

@@ -16,7 +16,8 @@ use crate::{Backend, JobHandle, JobKey, JobSpec, Level};
 /// Every call that returns a job returns a new one with its own key ([`job`] creates one).
 #[async_trait]
 pub trait Fixture: Send + Sync {
-    /// What the backend and the fixture can do. The suite checks every claim.
+    /// What the backend and the fixture can do. The suite checks whether each ability is present or absent as
+    /// claimed. Without `counts_starts` or a fault in `troubles`, it skips what needs them.
     const CLAIMS: Claims;
 
     /// Returns the connected backend.

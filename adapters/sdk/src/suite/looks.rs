@@ -1,5 +1,5 @@
 //! Functions that poll a job until a condition is true, for an adapter's own tests next to the suite. They
-//! must not wait for a condition that no poll can show.
+//! must not wait forever: they panic after [`PATIENCE`], or when the job has ended without the condition.
 
 use std::time::Duration;
 

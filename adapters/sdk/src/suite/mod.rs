@@ -1,15 +1,15 @@
-//! The behaviour suite: one test per bullet of the contract on [`crate::Backend`] and its abilities.
+//! The behaviour suite: tests of the contract on [`crate::Backend`] and its abilities.
 //!
 //! An adapter implements [`Fixture`] for its real engine, or for the most faithful simulation available. The
-//! macro then generates one named test per bullet:
+//! macro then generates one named test for each test function of this module:
 //!
 //! ```text
 //! taskbridge_sdk::behaviour_suite!(MyFixture::connect().await);
 //! ```
 //!
 //! If a backend or its fixture lacks an ability, [`Fixture::CLAIMS`] must say so. The tests of that ability
-//! then check that the claim is true, so that no test passes by oversight. The suite must not know any
-//! engine.
+//! then check that it is absent, so that no test passes by oversight. A test that needs a fault passes
+//! without a check if `troubles` does not list that fault. The suite must not know any engine.
 
 mod abilities;
 mod checkup;
@@ -42,7 +42,7 @@ pub use questions::*;
 pub use start::*;
 pub use stop::*;
 
-/// Generates one test per bullet of the contract, each with its own fixture. The expression creates a
+/// Generates one test for each test function of the suite, with its own fixture. The expression creates a
 /// [`suite::Fixture`] and may await. It is evaluated once per test. If tests are listed after the expression,
 /// only those are generated; use this if the engine of a fixture supports no more.
 ///

@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Records of jobs, steps and array elements are read from the output of Slurm 22.05.
+    /// Records of jobs, steps and array tasks are read from the output of Slurm 22.05.
     #[test]
     fn accounting_text_of_22_05_parses() {
         let text = "\

@@ -1,4 +1,5 @@
-//! The command-line driver: sbatch, squeue, sacct, scontrol and scancel.
+//! The command-line driver: sbatch, squeue, sacct, sacctmgr, scontrol and scancel. Like every driver, it must
+//! not decide anything. `process` runs the commands, and other modules parse their output.
 
 use std::time::Duration;
 

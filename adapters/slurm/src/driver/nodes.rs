@@ -57,7 +57,7 @@ fn node(line: &str) -> Node {
 
 /// Returns true if Slurm may have rejected the test of a job only because nodes are unavailable: it tests
 /// with the nodes that are up. An unavailable node does not matter if a node with the same configuration is
-/// up and the job needs only one node.
+/// up and the job needs only one node. Also true if no nodes are known.
 pub(crate) fn absence_may_matter(nodes: &[Node], options: &Options) -> bool {
     let up: BTreeSet<&[String]> =
         nodes.iter().filter(|node| node.is_available).map(|node| node.configuration.as_slice()).collect();
@@ -71,7 +71,8 @@ pub(crate) fn absence_may_matter(nodes: &[Node], options: &Options) -> bool {
     needs_several || away.any(|node| !up.contains(node.configuration.as_slice()))
 }
 
-/// Returns a message if no node in slurmrestd's list has the requested amount of a generic resource.
+/// Returns a message if no node in slurmrestd's list has the requested amount of a generic resource (`gres`
+/// or `gpus-per-node`). If the job requests partitions, only their nodes count.
 pub(crate) fn lacking(body: &Value, options: &Options) -> Option<String> {
     let nodes: Vec<&Value> = body["nodes"].as_array()?.iter().collect();
     let partitions = options.get("partition").cloned().flatten();

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::environment;
 use crate::quote::word;
 
-/// Maximum output of a command: 100,000 jobs take 20 MB.
+/// Maximum number of bytes of a command's output that are read: 100,000 jobs take 20 MB.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The umask of other users' jobs. It lets us read the files in a job's folder through its group.
@@ -48,9 +48,10 @@ pub(crate) struct CommandOutput {
 
 /// The error of a command without a result.
 pub(crate) enum CommandFailure {
-    /// The command never started.
+    /// The command never started: here, or because ssh made no session.
     NotRun(Error),
-    /// The command started, but timed out or its output could not be read.
+    /// The command may have started, and its result is unknown: it timed out or was killed, its output could
+    /// not be read, or ssh failed.
     Lost(Error),
 }
 
@@ -100,7 +101,8 @@ impl Runner {
         })
     }
 
-    /// Returns the name of the submitting user, if it is known. On a login node it may be another name.
+    /// Returns the name of the submitting user, if it is known. The name of our own user on a login node is
+    /// unknown.
     pub(crate) fn user(&self) -> Option<&str> {
         let ours = self.here.get("USER").map(String::as_str).filter(|_| self.elsewhere.is_empty());
         self.user.as_deref().or(ours)
@@ -225,7 +227,7 @@ impl Runner {
 
     /// Returns the command line for the login node's shell. Every argument is one word. The job must not see
     /// more of the environment there than it would see here. ssh does not end a remote command, so `timeout`
-    /// enforces the same limit there.
+    /// kills it there, up to a second after the timeout here.
     fn remote_line(&self, words: &[String]) -> String {
         let seconds = self.limit.as_secs() + 1;
         let mut line = format!("exec timeout --signal=KILL {seconds} env -i");

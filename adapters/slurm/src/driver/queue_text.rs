@@ -6,7 +6,7 @@ use super::{Exit, PendingJob, Row, Tasks};
 use crate::state::State;
 use crate::{amount, indices};
 
-/// The field separator: a character that occurs in no name or comment.
+/// The field separator: a control character that occurs in no field before the comment.
 const BETWEEN: char = '\u{1f}';
 
 /// The requested fields, in this order. The comment is last, since users can write any text into it.
@@ -31,12 +31,12 @@ const FIELDS: [&str; 15] = [
 /// The requested fields of pending jobs.
 const WAITING: [&str; 3] = ["ArrayJobID", "Partition", "PriorityLong"];
 
-/// Returns the value of `-O` for queue rows.
+/// Returns the value of `--Format` for queue rows.
 pub(crate) fn row_format() -> String {
     format(&FIELDS)
 }
 
-/// Returns the value of `-O` for pending jobs.
+/// Returns the value of `--Format` for pending jobs.
 pub(crate) fn waiting_format() -> String {
     format(&WAITING)
 }
@@ -136,7 +136,7 @@ mod tests {
         fields.iter().map(|field| format!("{field}{BETWEEN}")).collect()
     }
 
-    /// Rows of jobs and array elements are read from the output of Slurm 22.05.
+    /// Rows of jobs and array tasks are read from the output of Slurm 22.05.
     #[test]
     fn queue_text_of_22_05_parses() {
         let text = [

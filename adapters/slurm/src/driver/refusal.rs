@@ -147,7 +147,8 @@ pub(crate) fn is_over(printed: &str) -> bool {
     .any(|words| printed.contains(words))
 }
 
-/// Returns the messages in one line, without the command names and without duplicates.
+/// Returns the messages in one line of at most 1000 characters, without the command names and without
+/// duplicates.
 fn words(printed: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in printed.lines() {

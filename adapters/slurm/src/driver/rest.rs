@@ -1,5 +1,5 @@
 //! The driver for slurmrestd, over its Unix socket or over TCP with a JSON web token. It discovers the API
-//! version. Like every driver, it makes one attempt at one request and decides nothing.
+//! version. Like every driver, it makes one attempt and must not decide anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -85,8 +85,9 @@ impl Rest {
         Ok(Self { http, user, environment, list: Mutex::new(None), hears_all: AtomicU32::default() })
     }
 
-    /// Returns all jobs that the controller still knows. Requests only the changes since the last time. If
-    /// nothing changed, which is the usual case, returns the cached list.
+    /// Returns all jobs that the controller still knows. The request contains the time of the cached list. If
+    /// nothing has changed since, which is the usual case, slurmrestd sends no list, and this returns the
+    /// cached one. Otherwise slurmrestd sends the whole list again.
     async fn jobs(&self) -> Result<Arc<Vec<Value>>> {
         let known = self.list.lock().as_ref().map(|list| (list.since, list.jobs.clone()));
         let path = match &known {
@@ -119,12 +120,11 @@ impl Rest {
         version < REPEATS || self.hears_all.load(Ordering::Relaxed) == version
     }
 
-    /// Returns the cluster's name in the accounting database, or `None` if slurmrestd has no accounting after
-    /// all.
+    /// Returns the cluster's name in the accounting database, or `None` if the response contains no name.
     ///
     /// # Errors
-    /// If the name is temporarily unknown. The name is the backend's identity, so a default would hide the
-    /// tasks of the cluster.
+    /// If there is no response, or one with HTTP 429 or 502 to 504: the name is temporarily unknown. The name
+    /// is the backend's identity, so a default would hide the tasks of the cluster.
     async fn accounted_name(&self) -> Result<Option<String>> {
         let answer = self.http.accounting("clusters").await?;
         if matches!(answer.status, 429 | 502..=504) {
@@ -332,7 +332,8 @@ impl Driver for Rest {
     }
 
     fn accounted_at_once(&self) -> usize {
-        // Each job is a request of its own. With small batches, the caller can measure the time between them.
+        // Each job may be a request of its own. After each small batch, the caller checks how much time has
+        // passed.
         if self.http.known_api().is_some_and(|api| self.hears_all(api.version)) { 500 } else { 20 }
     }
 

@@ -187,7 +187,7 @@ fn timeout_without_start_is_loss() {
     assert!(is_bad(&told(timed_out, true, None, 6), "time limit"));
 }
 
-/// The accounting has one record for all elements that were cancelled before they began.
+/// The accounting has one record for all tasks that were cancelled before they began.
 #[test]
 fn unstarted_array_elements_are_cancelled() {
     // Recorded from Slurm 22.05: of ten tasks, two began.
@@ -264,7 +264,7 @@ fn oom_kill_is_recognized() {
     assert_eq!(judged(&[], "137516K", Some(1)), "exit code 1");
 }
 
-/// Each element that never began keeps a row of its own, without the list of all.
+/// Each task that never began keeps a row of its own, without the list of all.
 #[test]
 fn large_array_shares_memory() {
     // squeue shows one row for all of them.

@@ -19,7 +19,8 @@ use crate::tasks::watch::ChangeSubscription;
 
 /// Minimum time between two polls of a client's task, whatever interval its client requests.
 const SHORTEST: Duration = Duration::from_millis(250);
-/// Maximum time between two polls, unless the client requests a longer interval.
+/// Maximum time between two polls, unless the client requests a longer interval. Also the time between two
+/// requests for a result.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Divisor of a task's age: the poll interval is at least the age divided by this, up to `LONGEST`.
 const LATENESS: u32 = 20;
@@ -51,7 +52,8 @@ impl ClientTasks {
         Self { only: only.cloned(), held: Vec::new(), is_listened: false, sent: HashMap::new(), follows }
     }
 
-    /// Replaces the known client's tasks. Returns the messages whose client's task is gone.
+    /// Replaces the known client's tasks. Returns the messages whose client's task is no longer in the
+    /// session's row.
     fn take(&mut self, held: Vec<ClientTaskRecord>) -> Vec<QuestionMessage> {
         let before = std::mem::replace(&mut self.held, held);
         let (still, gone): (Vec<QuestionMessage>, Vec<QuestionMessage>) = before
@@ -190,8 +192,8 @@ impl QuestionSender<'_> {
         now + pace
     }
 
-    /// Requests the result of a client's task. Repeats the request if there is no answer, up to `MOST_TIMES`
-    /// times. Returns when it is due again.
+    /// Requests the result of a client's task, if due. Sends at most `MOST_TIMES` requests, `LONGEST` apart.
+    /// Returns when it is due again.
     async fn fetch(&mut self, held: &ClientTaskRecord, now: Timestamp) -> Option<Timestamp> {
         let ClientTaskRequests { fetched_at, fetches, .. } = self.sent_about(&held.of);
         if fetches == MOST_TIMES {
@@ -208,8 +210,9 @@ impl QuestionSender<'_> {
         Some(now + LONGEST)
     }
 
-    /// Informs the client that the answer of its task is no longer needed. The record of the task is deleted
-    /// once the client has responded. Until then, each new stream repeats the request.
+    /// Cancels a client's task whose answer is no longer needed. The record of the task is deleted once the
+    /// client has responded. Until then, each new stream repeats the request. If the client cannot cancel
+    /// tasks, the record is deleted at once.
     async fn cancel(&mut self, held: &ClientTaskRecord, task: Option<&Task>) -> Result<(), StoreError> {
         if self.sent_about(&held.of).cancelled {
             return Ok(());
@@ -241,8 +244,8 @@ impl QuestionSender<'_> {
     }
 
     /// Handles a client's task that has delivered its answer, or is gone without one. If the question is
-    /// still open, this stream asks it once more. Where an answer did not fit, it asks as often as any other
-    /// question.
+    /// still open, this stream can ask it once more. After an answer that did not fit, it can ask at most
+    /// `MOST_TIMES - 1` times more.
     async fn finish_client_task(&mut self, of: QuestionMessage) -> Result<(), StoreError> {
         if !self.collects() {
             return Ok(());

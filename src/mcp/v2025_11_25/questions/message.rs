@@ -1,5 +1,5 @@
-//! Builds the messages that carry a question to a client, and those about the client's task for it. Nothing
-//! here decides when one is sent.
+//! Builds the messages that carry a question to a client, and those about the client's task for it. It must
+//! not decide when one is sent.
 
 use std::borrow::Cow;
 use std::time::Duration;

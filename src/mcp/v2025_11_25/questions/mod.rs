@@ -1,7 +1,7 @@
 //! Sends questions to this session's user, and handles the answers. A question is claimed before it is sent,
 //! so that only one stream carries it at a time. Its JSON-RPC id is sealed, so that any process can take the
-//! answer. A client with that capability creates a task of its own for a question; the answer is then fetched
-//! from that task.
+//! answer. A client with that capability may create a task of its own for a question ("the client's task");
+//! the answer is then fetched from that task.
 
 mod client_tasks;
 mod message;
@@ -27,7 +27,7 @@ use crate::tasks::service::{DeliveryGuard, QuestionClaim};
 use crate::tasks::store::{MOST_HELD, QuestionMessage, SessionChange, StoreError};
 use crate::tasks::task::{QuestionStatus, Task, TaskId, TaskQuestion};
 
-/// How long a stream counts as open without renewal.
+/// How long a stream counts as carrying a question without renewal.
 const LEASE: Duration = Duration::from_secs(30);
 /// How often one stream asks the same question if the answers do not fit. Some clients answer automatically,
 /// and would repeat the same answer forever.
@@ -100,7 +100,7 @@ struct InFlightQuestion {
 enum QuestionState {
     /// The question is still open.
     Stays,
-    /// It was answered, or another message carries the question now.
+    /// The client has dealt with this message, or another message carries the question now.
     Over,
     /// The task no longer needs an answer.
     Withdrawn,
@@ -125,8 +125,8 @@ pub(super) async fn polled(call: &SessionCall<'_>, task: &Task) -> Result<(), St
 }
 
 impl<'a> QuestionSender<'a> {
-    /// Creates the carrier of a stream. It asks questions that its client can be asked and that are older
-    /// than `grace`. It manages the client's tasks for `only` this task, or all of them.
+    /// Creates the question sender of a stream. It asks questions that its client can be asked and that are
+    /// older than `grace`. It manages the client's tasks for `only` this task, or all of them.
     pub(super) fn new(
         call: &SessionCall<'a>,
         outlet: &'a dyn MessageSink,
@@ -193,8 +193,8 @@ impl<'a> QuestionSender<'a> {
         Ok(self.look_at)
     }
 
-    /// Ends the carrier because the request of its stream is answered: the client has seen the questions that
-    /// were sent there. Those still open are not asked again on the streams that are open now.
+    /// Ends the question sender because the request of its stream is answered: the client has seen the
+    /// questions that were sent there. Those still open are not asked again on the streams that are open now.
     ///
     /// # Errors
     /// If the store fails.
@@ -287,9 +287,9 @@ impl<'a> QuestionSender<'a> {
         }
     }
 
-    /// Returns true if this stream may ask the question, because no open stream carries it. A question that
-    /// the client has dealt with is asked again only on a stream that was opened later. Where the answer did
-    /// not fit, the same stream asks again.
+    /// Returns true if this stream may ask the question. No open stream may carry it. A question that the
+    /// client has dealt with, but that is still open, is asked again only by a stream that asked it before,
+    /// up to `MOST_TIMES` times, or that was opened later.
     fn wants(&self, task: &Task, asked: &TaskQuestion, now: Timestamp) -> bool {
         let id = &task.id;
         let times = self.asked.get(&(id.clone(), asked.key.clone())).copied().unwrap_or(0);

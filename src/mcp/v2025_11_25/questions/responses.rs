@@ -1,5 +1,5 @@
 //! Handles responses to questions: the answer, or the state of the client's task for the question. They
-//! arrive at any process, on any connection of the owner.
+//! arrive at any process, on any connection of the owner. It must not send a request.
 
 use serde_json::Value;
 use taskbridge_sdk::{Answer, Ask};

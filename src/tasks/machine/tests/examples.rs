@@ -122,7 +122,7 @@ fn outage_before_start_respects_start_within() {
     assert!(now.since(START) >= task.terms.start_within && now.since(START) < task.terms.start_within * 2);
 }
 
-/// A message that was delivered to its end is not extended, and an answer ends it.
+/// A message that has ended is not extended, and an answer ends it.
 #[test]
 fn expired_delivery_is_not_extended() {
     let until = START + Duration::from_secs(30);

@@ -1,5 +1,5 @@
-//! The engine calls of actions: each makes one call and returns its result as an event. It must not
-//! write a row.
+//! The engine calls of actions: each function makes at most one call and returns its result as an event. It
+//! must not write a row.
 
 use std::sync::Arc;
 
@@ -10,6 +10,8 @@ use crate::tasks::reconciler::Core;
 use crate::tasks::task::{Job, QuestionStatus, Spec, Task, TaskQuestion};
 
 impl Core {
+    /// Starts the job. If our own checks refuse the start and an earlier attempt may have reached the engine,
+    /// searches for the job instead.
     pub(super) async fn start(&self, task: &Task, may_exist: bool) -> Event {
         let Job::Starting { spec, attempts, .. } = &task.job else { return Event::Nothing };
         let attempt = *attempts;
@@ -123,7 +125,8 @@ impl Core {
         .await
     }
 
-    /// Makes one call to the task's engine, shorter than the rest of the lease. The caller has a call permit.
+    /// Makes one call to the task's engine, which times out after half a lease, and records whether the
+    /// engine answered. The caller must have a call permit.
     async fn call<T, F>(
         &self,
         task: &Task,

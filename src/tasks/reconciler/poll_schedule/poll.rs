@@ -1,4 +1,4 @@
-//! The input and the result of a sweep. Plain data.
+//! The input and the result of a sweep. Plain data; it must not decide when a job is polled.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::tasks::task::{Job, Task, TaskId};
 pub(in crate::tasks::reconciler) enum SweepFault {
     /// The adapter panicked.
     Crashed,
-    /// The adapter did not answer in time, or the engine is unavailable.
+    /// The call did not return within its timeout, half a lease. An engine that reports itself unavailable is
+    /// no fault.
     Hung,
 }
 
@@ -28,7 +29,7 @@ pub(in crate::tasks::reconciler) struct Due {
 /// A job that is due for a poll.
 pub(in crate::tasks::reconciler) struct DueJob {
     pub(in crate::tasks::reconciler) id: TaskId,
-    /// Digest of the last observation that was written.
+    /// Digest of the observation that the row shows; `None` if that is not known.
     pub(in crate::tasks::reconciler) digest: Option<u64>,
     /// The row version that was known before the poll.
     pub(in crate::tasks::reconciler) version: u64,
@@ -38,26 +39,28 @@ pub(in crate::tasks::reconciler) struct DueJob {
     pub(in crate::tasks::reconciler) ask_of_log: bool,
     /// True if it is polled alone, by [`taskbridge_sdk::Backend::observe`].
     pub(in crate::tasks::reconciler) alone: bool,
-    /// Set if the job is given up in case this poll crashes, too: the number of crashes in a row
-    /// with this one.
+    /// Set if the job is given up when this poll crashes, too: the number of crashes in a row, this one
+    /// included.
     pub(in crate::tasks::reconciler) last_crash: Option<u32>,
 }
 
 /// The result of a poll.
 pub(in crate::tasks::reconciler) enum PollResult {
-    /// The job was observed, and the row shows the observation.
+    /// The job was observed, and the row shows the observation. Without a digest, the next poll reads the
+    /// row, whatever it returns.
     Observed { digest: Option<u64>, log_followed: bool, version: u64 },
     /// The job has ended, and the row shows it.
     Ended,
-    /// The engine failed, and the row shows it.
+    /// The poll failed, and the row shows an outage. `fault` is set if the whole call failed.
     Failed { kind: ErrorKind, version: u64, fault: Option<SweepFault> },
     /// The adapter crashed in a sweep of several jobs, perhaps because of another of them.
     Undecided,
-    /// The row could not be read or written.
+    /// Nothing was written: the row could not be read or written, or the backend reported another identity
+    /// during the call. The job is polled again soon.
     Unwritten,
     /// Another writer changed the row after the poll began, so nothing was written.
     Overtaken { version: u64 },
-    /// The row is gone.
+    /// The row is gone, or cannot be parsed.
     RowGone,
 }
 

@@ -1,5 +1,6 @@
-//! Isolation of a job that makes an adapter crash or hang. Sweeps are halved until the job is polled alone,
-//! and it is given up after several crashes in a row. It must not change the order of other jobs.
+//! Isolation of a job that makes an adapter crash or hang. Sweeps are halved until the job is polled alone.
+//! It is given up after several crashes in a row; a job that only hangs is polled alone without end. This
+//! module must not end a task: [`DueJob::last_crash`](super::DueJob::last_crash) lets the caller do so.
 
 use std::time::Duration;
 
@@ -11,25 +12,26 @@ use crate::tasks::task::TaskId;
 /// Number of faulty sweeps in a row after which a job is polled alone: more than it takes to halve
 /// the largest sweep down to one job.
 const MAX_UNDECIDED: u32 = 10;
-/// Number of crashes in a row after which a job is given up, if the adapter has answered for
-/// another job of the group since the first. Otherwise the job is given up no earlier than
-/// [`CRASHES_ALONE`] after the first crash.
+/// Number of crashes in a row, while the job is polled alone, after which it is given up. The adapter must
+/// also have answered for another job of the group since the first of them. If it has not, the job is given
+/// up no earlier than [`CRASHES_ALONE`] after the first crash.
 const MAX_CRASHES: u32 = 5;
 /// Minimum time for an adapter that crashes for every job of a group: perhaps the engine causes the
 /// crashes for a while.
 pub(super) const CRASHES_ALONE: Duration = Duration::from_secs(900);
 
-/// A job that the adapter cannot poll together with others.
+/// A job that is polled alone, because it may make the adapter crash or hang.
 #[derive(Clone, Copy)]
 pub(super) struct Suspect {
+    /// Since when it is suspected, or its last poll that hung.
     pub(super) since: Instant,
-    /// Number of polls of this job in a row that crashed.
+    /// Number of polls of this job alone, in a row, that crashed.
     pub(super) crashes: u32,
 }
 
 impl PollSchedule {
-    /// Adapts the maximum size to the result of the sweep that has just ended: a faulty sweep
-    /// halves the next.
+    /// Adapts the maximum size of sweeps to the sweep that has just ended. After a faulty sweep it is half of
+    /// that sweep. After one without a fault it doubles, if that cleared an undecided job or there is none.
     pub(super) fn judge_sweep(&mut self, looks: &[(TaskId, PollResult)]) {
         let faulty = looks.iter().any(|(_, seen)| seen.may_be_of_another());
         let mut cleared = self.undecided.is_empty();
@@ -48,7 +50,7 @@ impl PollSchedule {
         };
     }
 
-    /// See [`DueJob::last_crash`].
+    /// See [`DueJob::last_crash`](super::DueJob::last_crash).
     pub(super) fn last_crash(&self, Suspect { since, crashes }: Suspect, now: Instant) -> Option<u32> {
         let answers_for_others = self.answered.is_some_and(|at| at >= since);
         let enough = answers_for_others || now.duration_since(since) >= CRASHES_ALONE;
@@ -69,8 +71,8 @@ impl PollSchedule {
         self.failed(id, version, now);
     }
 
-    /// Has a job polled alone if halving did not isolate it, because it was swept again and again
-    /// with others that are due as often.
+    /// Has a job polled alone after [`MAX_UNDECIDED`] faulty sweeps in a row. Halving does not isolate it if
+    /// it is swept again and again with others that are due as often.
     pub(super) fn part(&mut self, id: &TaskId, now: Instant) {
         if self.undecided.get(id).is_some_and(|sweeps| *sweeps >= MAX_UNDECIDED)
             && let Some(entry) = self.jobs.get_mut(id)

@@ -11,7 +11,7 @@ use crate::config;
 
 /// Maximum size of a response: 100,000 jobs take 300 MB.
 const MOST_BYTES: usize = 512 * 1024 * 1024;
-/// Parsing a response of this size takes some milliseconds.
+/// Size from which a response is parsed on a blocking thread. Parsing it takes some milliseconds.
 const LARGE: usize = 1024 * 1024;
 /// The prefix of API versions before their number.
 const VERSIONS: &str = "v0.0.";
@@ -164,7 +164,7 @@ impl Http {
     }
 
     fn failed(&self, error: reqwest::Error) -> RestFailure {
-        // The URL contains no secret. The caller adds it to the message.
+        // The config contains the URL, so the cause does not repeat it.
         let error = error.without_url();
         let sent = !error.is_connect() && !error.is_builder();
         let what = match (error.is_timeout(), sent) {

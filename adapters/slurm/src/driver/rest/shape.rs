@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(read.asked_memory.as_deref(), Some("10M"));
     }
 
-    /// Elements that never began are read from a bit mask or a range.
+    /// Tasks that never began are read from a bit mask or a range.
     #[test]
     fn pending_array_mask_is_parsed() {
         // Recorded from Slurm 22.05 for a cancelled array `2-9%2`.
